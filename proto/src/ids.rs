@@ -1,0 +1,77 @@
+//! Names for things that would otherwise be bare numbers and strings.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a dataset held when it was looked at: the hash of its files, sizes, versions and schema, in
+/// lower-case hex.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SnapshotId(String);
+
+impl SnapshotId {
+    pub fn new(hex: impl Into<String>) -> Self {
+        Self(hex.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SnapshotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How many ranks share a feed; at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorldSize(u32);
+
+impl WorldSize {
+    pub const ONE: Self = Self(1);
+
+    /// `None` for a world of nobody.
+    pub fn new(size: u32) -> Option<Self> {
+        (size > 0).then_some(Self(size))
+    }
+
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    pub fn ranks(self) -> impl Iterator<Item = Rank> {
+        (0..self.0).map(Rank)
+    }
+
+    /// The rank of that index, if the world has one.
+    pub fn rank(self, index: u32) -> Option<Rank> {
+        (index < self.0).then_some(Rank(index))
+    }
+}
+
+impl fmt::Display for WorldSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A data-parallel consumer's index in its world; made by [`WorldSize::rank`], so never out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rank(u32);
+
+impl Rank {
+    pub const ZERO: Self = Self(0);
+
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
