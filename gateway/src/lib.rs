@@ -1,1 +1,6 @@
-//! Being built.
+//! Dataset to Flight: plans a dataset into partitions and streams record batches.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
+
+pub mod partition;
+pub mod plan;

@@ -1,0 +1,93 @@
+//! Permutations that are a promise: the same key gives the same order in every release.
+//!
+//! A key is the SHA-256 of a domain and little-endian integers. It seeds `ChaCha8`; a bounded draw is
+//! Lemire's multiply-and-reject ("Fast Random Integer Generation in an Interval", 2019) on 32 bits, and
+//! the shuffle is Durstenfeld's form of Fisher–Yates from the last place down. All four are ours or
+//! frozen, so that no library's change of taste changes an epoch.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use sha2::{Digest, Sha256};
+
+/// What a permutation is for; equal numbers in another domain give an unrelated order.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Domain {
+    /// Keyed by seed and epoch.
+    Blocks,
+    /// Keyed by seed, epoch, lane and window.
+    Window,
+}
+
+impl Domain {
+    fn name(self) -> &'static [u8] {
+        match self {
+            Self::Blocks => b"penstock order 1: blocks",
+            Self::Window => b"penstock order 1: window",
+        }
+    }
+}
+
+/// A permutation of 0..`len`: element i of the result is what comes at place i.
+pub(super) fn permutation(domain: Domain, key: &[u64], len: u32) -> Vec<u32> {
+    let mut places: Vec<u32> = (0..len).collect();
+    let mut hash = Sha256::new_with_prefix(domain.name());
+    for number in key {
+        hash.update(number.to_le_bytes());
+    }
+    let mut rng = ChaCha8Rng::from_seed(hash.finalize().into());
+    for last in (1..places.len()).rev() {
+        let bound = u32::try_from(last + 1).expect("a place is below a 32-bit length");
+        places.swap(last, below(&mut rng, bound) as usize);
+    }
+    places
+}
+
+/// A uniform draw from 0..`bound`.
+fn below(rng: &mut impl RngCore, bound: u32) -> u32 {
+    let mut product = u64::from(rng.next_u32()) * u64::from(bound);
+    if (product as u32) < bound {
+        // 2^32 mod bound: draws whose low half is below it would favour some results.
+        let uneven = bound.wrapping_neg() % bound;
+        while (product as u32) < uneven {
+            product = u64::from(rng.next_u32()) * u64::from(bound);
+        }
+    }
+    (product >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permutation_holds_every_place_once() {
+        for len in [0, 1, 2, 3, 1000] {
+            let mut places = permutation(Domain::Blocks, &[7, 0], len);
+            places.sort_unstable();
+            assert!(places.into_iter().eq(0..len));
+        }
+    }
+
+    #[test]
+    fn every_part_of_the_key_matters() {
+        let order = |domain, key: &[u64]| permutation(domain, key, 100);
+        let base = order(Domain::Window, &[1, 2, 3, 4]);
+        assert_eq!(base, order(Domain::Window, &[1, 2, 3, 4]));
+        for other in [[0, 2, 3, 4], [1, 0, 3, 4], [1, 2, 0, 4], [1, 2, 3, 0]] {
+            assert_ne!(base, order(Domain::Window, &other));
+        }
+        assert_ne!(base, order(Domain::Blocks, &[1, 2, 3, 4]));
+    }
+
+    /// Every order of four places is as likely as any other: over 24,000 keys each of the 24 comes about
+    /// 1,000 times (standard deviation 31).
+    #[test]
+    fn no_order_is_favoured() {
+        let mut counts = std::collections::HashMap::new();
+        for seed in 0..24_000 {
+            *counts.entry(permutation(Domain::Blocks, &[seed, 0], 4)).or_insert(0u32) += 1;
+        }
+        assert_eq!(counts.len(), 24);
+        assert!(counts.values().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+}
