@@ -1,0 +1,5 @@
+//! The hermetic suite: gateways, sidecars and rings in one process or as children on the loopback.
+
+#![allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping")]
+
+mod architecture;

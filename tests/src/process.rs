@@ -1,0 +1,96 @@
+//! Penstock's daemons as child processes, for tests that kill them.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+
+/// The `penstock` binary of the profile that the test was built in, built if it is out of date.
+pub fn penstock_bin() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        // target/PROFILE/deps/it-HASH
+        let test = std::env::current_exe().unwrap();
+        let profile = test.parent().and_then(Path::parent).unwrap();
+        let target = profile.parent().unwrap();
+        let name = match profile.file_name().unwrap().to_str().unwrap() {
+            "debug" => "dev",
+            other => other,
+        };
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "penstock", "--profile", name])
+            .env("CARGO_TARGET_DIR", target)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(status.success(), "the penstock binary does not build");
+        profile.join("penstock")
+    })
+}
+
+/// A daemon that said it is ready. Killed when dropped.
+pub struct Daemon {
+    child: Child,
+    /// What stood after `listening on `.
+    pub address: String,
+    /// What stood after `admin on `, if it was said.
+    pub admin: Option<String>,
+}
+
+impl Daemon {
+    /// A gateway on a free port of the loopback.
+    pub fn gateway(arguments: &[&str]) -> Self {
+        Self::start(&[&["gateway", "--listen", "127.0.0.1:0"], arguments].concat())
+    }
+
+    /// Starts `penstock ARGUMENTS…` and waits for its ready line.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(penstock_bin())
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut admin = None;
+        loop {
+            let Some(Ok(line)) = lines.next() else {
+                let status = child.wait().unwrap();
+                panic!("penstock {} ended before it was ready: {status}", arguments.join(" "));
+            };
+            if let Some(address) = line.strip_prefix("listening on ") {
+                return Self { child, address: address.to_owned(), admin };
+            }
+            admin = admin.or_else(|| line.strip_prefix("admin on ").map(str::to_owned));
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// `kill -TERM`: asks for a drain.
+    pub fn terminate(&self) {
+        let status = Command::new("kill").arg("-TERM").arg(self.pid().to_string()).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the end.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Ended already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
