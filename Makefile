@@ -1,0 +1,65 @@
+# penstock: `make demo` shows it, `make test` proves it, `make bench` measures it.
+# Needs Rust, Python 3.11 and, for systems of the Hadoop family, Java 17 and Maven; the rest comes by itself.
+
+PYTHON ?= python3
+VENV   := $(CURDIR)/target/venv
+PY     := $(VENV)/bin/python
+PACKAGE := trainer-sidecar/python
+TOOLS  ?= $(HOME)/.cache/penstock/tools
+NAME   ?=
+
+.PHONY: help demo test test-rust test-python bench develop build lint format licences wheel clean
+
+help:
+	@echo 'make demo      train a model on scikit-learn digits, fed by penstock, and print the report'
+	@echo 'make test      every suite, with whatever it needs set up first'
+	@echo 'make bench     all benches beside their peers; NAME=flight for one'
+	@echo 'make develop   build, and install the Python package into target/venv'
+	@echo 'make lint      rustfmt, clippy, spelling; make licences for dependencies'
+
+demo: develop
+	$(PY) launcher/examples/digits/demo.py
+
+# The package as a user has it: optimised binary and op library inside.
+develop: $(VENV)/.ready
+	cargo build --profile quick -p penstock -p penstock-tf-op
+	mkdir -p $(PACKAGE)/penstock/_native
+	cp target/quick/penstock target/quick/libpenstock_tf.so $(PACKAGE)/penstock/_native/
+
+$(VENV)/.ready: tests/python/requirements.txt $(PACKAGE)/pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable $(PACKAGE)
+	touch $@
+
+build:
+	cargo build -p penstock -p penstock-tf-op
+
+test: test-rust test-python
+
+# PENSTOCK_PYTHON is how the suites find TensorFlow; without it they say loudly what they skip.
+test-rust: $(VENV)/.ready build
+	PENSTOCK_PYTHON=$(PY) PENSTOCK_NATIVE=$(CURDIR)/target/debug cargo test --workspace
+
+test-python: $(VENV)/.ready build
+	PENSTOCK_NATIVE=$(CURDIR)/target/debug $(PY) -m pytest -q tests/python
+
+bench: develop
+	PENSTOCK_PYTHON=$(PY) cargo run --quiet --profile quick -p penstock-benches -- $(NAME)
+
+lint: $(VENV)/.ready
+	cargo fmt --all -- --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	$(VENV)/bin/typos
+
+format:
+	cargo fmt --all
+
+licences: $(TOOLS)/bin/cargo-deny
+	$(TOOLS)/bin/cargo-deny --all-features check --config .deny.toml licenses bans sources
+
+$(TOOLS)/bin/cargo-deny:
+	cargo install cargo-deny --locked --version 0.20.2 --no-default-features --root $(TOOLS)
+
+clean:
+	cargo clean

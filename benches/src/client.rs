@@ -1,0 +1,64 @@
+//! Runs the Python side of a bench: a script that does the reading and prints one JSON line.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+
+/// What a reader saw, over the whole stream.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Read {
+    /// Wall seconds from the request to the end of the stream.
+    pub(crate) seconds: f64,
+    /// Bytes of all columns, as decoded.
+    pub(crate) bytes: f64,
+    pub(crate) rows: u64,
+    /// CPU seconds of the reader.
+    pub(crate) cpu_s: f64,
+}
+
+impl Read {
+    pub(crate) fn gigabytes_a_second(&self) -> f64 {
+        self.bytes / self.seconds / 1e9
+    }
+}
+
+/// The interpreter that has pyarrow and penstock; `make bench` names it.
+pub(crate) fn python() -> PathBuf {
+    std::env::var_os("PENSTOCK_PYTHON").map_or_else(|| "python3".into(), PathBuf::from)
+}
+
+/// A script in `benches/`.
+pub(crate) fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Runs a reader to its end.
+pub(crate) fn read(name: &str, arguments: &[&str]) -> Result<Read> {
+    let path = script(name);
+    let output = Command::new(python())
+        .arg(&path)
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {}", path.display()))?;
+    ensure!(output.status.success(), "{} ended with {}", path.display(), output.status);
+    let line = output.stdout.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty()).unwrap_or_default();
+    serde_json::from_slice(line).with_context(|| format!("{} printed no figures", path.display()))
+}
+
+/// CPU seconds that a process has used so far, children not counted.
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .with_context(|| format!("process {pid} is gone"))?;
+    let after_name = stat.rsplit_once(')').context("/proc/PID/stat has no command name")?.1;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let ticks: u64 = fields
+        .get(11..13)
+        .context("/proc/PID/stat is short")?
+        .iter()
+        .filter_map(|f| f.parse::<u64>().ok())
+        .sum();
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}

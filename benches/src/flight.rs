@@ -1,0 +1,144 @@
+//! Parquet on disk to a reader over Flight: our gateway beside pyarrow's C++ Flight server, both
+//! decoding the same files into batches of the same size, read by the same stock client; and our gateway
+//! with our sidecar, as a trainer has it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use penstock_tests::data::{self, Shape};
+use penstock_tests::process::Daemon;
+
+use crate::client::{self, Read};
+use crate::median::median;
+use crate::report::{Line, Report};
+
+/// Interleaved runs a figure is the median of.
+const RUNS: usize = 5;
+const BATCH_ROWS: u64 = 1024;
+/// 1 KiB a row, so that a batch is 1 MiB.
+const SHAPE: Shape = Shape { files: 4, rows_per_file: 128 * 1024, row_group: 16 * 1024, payload: Some(1012) };
+
+pub(crate) fn run() -> Result<Report> {
+    let directory = tempfile_dir()?;
+    data::write(directory.path(), SHAPE);
+    let uri = directory.path().to_str().context("the temporary directory's path is not UTF-8")?;
+    let gateway = Daemon::gateway(&["--dataset", &format!("bench={uri}")]);
+    let peer = Peer::start(uri)?;
+    let rows = BATCH_ROWS.to_string();
+
+    let mut ours = Vec::new();
+    let mut theirs = Vec::new();
+    let mut sidecar = Vec::new();
+    for _ in 0..RUNS {
+        ours.push(Run::measure(gateway.pid(), || {
+            client::read("flight/read_flight.py", &[&gateway.address, &rows])
+        })?);
+        theirs.push(Run::measure(peer.child.id(), || {
+            client::read("flight/read_flight.py", &[&peer.address, &rows])
+        })?);
+        sidecar.push(Run::measure(gateway.pid(), || {
+            client::read("flight/read_feed.py", &[&gateway.address, &rows])
+        })?);
+    }
+    for run in ours.iter().chain(&theirs).chain(&sidecar) {
+        ensure!(
+            run.read.rows == SHAPE.rows() as u64,
+            "a reader saw {} rows of {}",
+            run.read.rows,
+            SHAPE.rows()
+        );
+    }
+
+    let rate = |runs: &[Run]| median(runs.iter().map(|run| run.read.gigabytes_a_second()));
+    let server = |runs: &[Run]| median(runs.iter().map(|run| run.server_cpu_s));
+    let total = |runs: &[Run]| median(runs.iter().map(|run| run.server_cpu_s + run.read.cpu_s));
+    let peer_is = |value: f64| BTreeMap::from([("pyarrow server".to_owned(), value)]);
+    Ok(Report {
+        title: format!(
+            "flight: {} rows of 1 KiB in uncompressed Parquet, steps of {BATCH_ROWS} rows, medians of {RUNS} interleaved runs",
+            SHAPE.rows()
+        ),
+        lines: vec![
+            Line::rate(
+                "gateway -> pyarrow client",
+                "GB/s",
+                rate(&ours),
+                total(&ours),
+                peer_is(rate(&theirs)),
+            ),
+            Line::cost(
+                "gateway CPU, to the pyarrow client",
+                "s",
+                server(&ours),
+                server(&ours),
+                peer_is(server(&theirs)),
+            ),
+            Line::rate(
+                "gateway -> sidecar -> numpy",
+                "GB/s",
+                rate(&sidecar),
+                total(&sidecar),
+                peer_is(rate(&theirs)),
+            ),
+            Line::cost(
+                "CPU of all, to numpy",
+                "s",
+                total(&sidecar),
+                total(&sidecar),
+                peer_is(total(&theirs)),
+            ),
+        ],
+    })
+}
+
+/// One reading, and what it cost the server.
+struct Run {
+    read: Read,
+    server_cpu_s: f64,
+}
+
+impl Run {
+    fn measure(server: u32, read: impl FnOnce() -> Result<Read>) -> Result<Self> {
+        let before = client::cpu_seconds(server)?;
+        let read = read()?;
+        Ok(Self { read, server_cpu_s: client::cpu_seconds(server)? - before })
+    }
+}
+
+/// pyarrow's own Flight server over the same files. Killed when dropped.
+struct Peer {
+    child: Child,
+    address: String,
+}
+
+impl Peer {
+    fn start(uri: &str) -> Result<Self> {
+        let mut child = Command::new(client::python())
+            .arg(client::script("flight/pyarrow_server.py"))
+            .arg(uri)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the pyarrow server")?;
+        let stdout = child.stdout.take().context("the pyarrow server has no output")?;
+        for line in BufReader::new(stdout).lines() {
+            if let Some(address) = line?.strip_prefix("listening on ") {
+                return Ok(Self { child, address: address.to_owned() });
+            }
+        }
+        bail!("the pyarrow server ended before it was ready")
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Ended already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn tempfile_dir() -> Result<tempfile::TempDir> {
+    tempfile::tempdir().context("cannot make a temporary directory")
+}

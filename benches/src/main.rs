@@ -1,0 +1,34 @@
+//! `make bench`: every bench measures us and a peer at the same work, in one run, and says what it saw.
+//!
+//! In: the name of one bench, or none for all. Out: a table on standard output and
+//! `target/bench/NAME.json`. No bench asserts a time; whether a goal holds is data.
+
+#![allow(clippy::print_stdout, reason = "a bench talks to a person")]
+
+mod client;
+mod flight;
+mod median;
+mod report;
+
+use anyhow::{Result, bail};
+
+use crate::report::Report;
+
+/// Every bench by name.
+const BENCHES: &[(&str, fn() -> Result<Report>)] = &[("flight", flight::run)];
+
+fn main() -> Result<()> {
+    let wanted = std::env::args().nth(1).filter(|name| !name.is_empty());
+    let known = || BENCHES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let chosen: Vec<_> =
+        BENCHES.iter().filter(|(name, _)| wanted.as_deref().is_none_or(|wanted| wanted == *name)).collect();
+    if chosen.is_empty() {
+        bail!("no bench is called {}: there are {}", wanted.unwrap_or_default(), known());
+    }
+    for (name, bench) in chosen {
+        let report = bench()?;
+        println!("{report}");
+        report.write(name)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! What a bench found: lines of ours beside the peers', as a table and as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+/// One figure beside the peers' for the same work.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) what: String,
+    pub(crate) unit: &'static str,
+    pub(crate) ours: f64,
+    pub(crate) peers: BTreeMap<String, f64>,
+    /// Ours over the best peer's: more is better for rates, less for costs.
+    pub(crate) ratio: Option<f64>,
+    /// What the ratio must reach; none where nothing was promised.
+    pub(crate) goal: Option<f64>,
+    pub(crate) holds: bool,
+    /// CPU seconds of our side of the work, all processes.
+    pub(crate) cpu_s: f64,
+}
+
+/// A bench's lines, and the sentence that says how they came about.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) title: String,
+    pub(crate) lines: Vec<Line>,
+}
+
+impl Line {
+    /// A rate without a goal: the ratio is to the fastest peer.
+    pub(crate) fn rate(
+        what: impl Into<String>,
+        unit: &'static str,
+        ours: f64,
+        cpu_s: f64,
+        peers: BTreeMap<String, f64>,
+    ) -> Self {
+        let best = peers.values().copied().reduce(f64::max);
+        Self {
+            what: what.into(),
+            unit,
+            ours,
+            ratio: best.map(|best| ours / best),
+            peers,
+            goal: None,
+            holds: true,
+            cpu_s,
+        }
+    }
+
+    /// A cost without a goal: the ratio is to the cheapest peer.
+    pub(crate) fn cost(
+        what: impl Into<String>,
+        unit: &'static str,
+        ours: f64,
+        cpu_s: f64,
+        peers: BTreeMap<String, f64>,
+    ) -> Self {
+        let best = peers.values().copied().reduce(f64::min);
+        Self {
+            what: what.into(),
+            unit,
+            ours,
+            ratio: best.map(|best| ours / best),
+            peers,
+            goal: None,
+            holds: true,
+            cpu_s,
+        }
+    }
+}
+
+impl Report {
+    /// Writes `target/bench/NAME.json`.
+    pub(crate) fn write(&self, name: &str) -> Result<()> {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench");
+        fs::create_dir_all(&directory)?;
+        let path = directory.join(format!("{name}.json"));
+        fs::write(&path, serde_json::to_vec_pretty(&self.lines)?)
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title)?;
+        writeln!(f, "{:<44} {:>8} {:>7} {:>8} {:>7}  peers", "what", "ours", "unit", "cpu s", "ratio")?;
+        for line in &self.lines {
+            let peers: Vec<_> = line.peers.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();
+            let ratio = line.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+            let verdict = match (line.goal, line.holds) {
+                (None, _) => String::new(),
+                (Some(goal), true) => format!("  holds {goal}"),
+                (Some(goal), false) => format!("  MISSES {goal}"),
+            };
+            writeln!(
+                f,
+                "{:<44} {:>8.3} {:>7} {:>8.2} {ratio:>7}  {}{verdict}",
+                line.what,
+                line.ours,
+                line.unit,
+                line.cpu_s,
+                peers.join(", ")
+            )?;
+        }
+        Ok(())
+    }
+}
