@@ -19,8 +19,6 @@
 mod cut;
 mod epoch;
 mod random;
-#[cfg(test)]
-pub(crate) mod tests;
 
 use penstock_proto::{Remainder, Shuffle};
 

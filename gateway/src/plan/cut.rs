@@ -47,8 +47,8 @@ impl Cut {
             }
             Some(lanes) => lanes,
         };
-        let window_rows = (order.shuffle == Shuffle::Rows)
-            .then(|| chosen_window(blocks, rows, lanes, order.shuffle_bytes));
+        let window_rows =
+            (order.shuffle == Shuffle::Rows).then(|| chosen_window(blocks, rows, lanes, order.shuffle_bytes));
         Ok(Self { rows, batch_size: order.batch_size, lanes, window_rows, remainder: order.remainder })
     }
 
@@ -73,9 +73,7 @@ impl Cut {
 
     /// The positions of every whole global batch that are lane `lane`'s: [q(ℓ), q(ℓ+1)). Never empty.
     pub(crate) fn slice(&self, lane: u32) -> Range<u64> {
-        let q = |lane: u64| {
-            (u128::from(lane) * u128::from(self.batch_size) / u128::from(self.lanes)) as u64
-        };
+        let q = |lane: u64| (u128::from(lane) * u128::from(self.batch_size) / u128::from(self.lanes)) as u64;
         q(u64::from(lane))..q(u64::from(lane) + 1)
     }
 

@@ -124,8 +124,7 @@ impl EpochPlan {
             }
             let block_start = if place == 0 { 0 } else { self.ends[place - 1] };
             let until = end.min(self.ends[place]);
-            let found =
-                BlockRange { block: self.blocks[place], rows: at - block_start..until - block_start };
+            let found = BlockRange { block: self.blocks[place], rows: at - block_start..until - block_start };
             at = until;
             place += 1;
             Some(found)

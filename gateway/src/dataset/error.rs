@@ -1,0 +1,85 @@
+//! What can be wrong with a dataset, told to the person who named it.
+
+use std::path::PathBuf;
+
+use penstock_proto::Code;
+
+/// Why a dataset has no snapshot, or a snapshot not those columns.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    #[error(
+        "{uri:?} is not a place this release reads: give a path, a pattern such as data/*.parquet, or \
+         file:///absolute/path"
+    )]
+    UnknownPlace { uri: String },
+    #[error("{uri:?} is not a readable pattern")]
+    Pattern { uri: String, source: glob::PatternError },
+    #[error("there is no {path}: check the path, which is looked for from {}", from.display())]
+    NoSuchPath { path: String, from: PathBuf },
+    #[error(
+        "no Parquet file in {location}: a directory is searched for names that end in .parquet, and names \
+         that begin with _ or . are passed over"
+    )]
+    NoFiles { location: String },
+    #[error("cannot list {}", path.display())]
+    List { path: PathBuf, source: std::io::Error },
+    #[error("{} has a name that is not UTF-8 or not a path: rename it", path.display())]
+    Name { path: PathBuf },
+    #[error("cannot read {file}")]
+    Read { file: String, source: object_store::Error },
+    #[error("{file} is not a whole Parquet file, {reason}: write it again, or take it out of the dataset")]
+    NotParquet { file: String, reason: String },
+    #[error("{file} is encrypted, which this release does not read: take it out of the dataset")]
+    Encrypted { file: String },
+    #[error("{file} has two columns named {column:?}: write it with names of their own")]
+    DuplicateColumn { file: String, column: String },
+    #[error(
+        "column {column:?} is {found} in {file} but {expected} in {first}: write both with the same type, or \
+         make two datasets of them"
+    )]
+    ColumnType { file: String, column: String, found: String, first: String, expected: String },
+    #[error(
+        "{file} has no column {column:?} but {first} has: every file of a dataset needs the same columns"
+    )]
+    MissingColumn { file: String, column: String, first: String },
+    #[error(
+        "{file} has a column {column:?} but {first} has not: every file of a dataset needs the same columns"
+    )]
+    ExtraColumn { file: String, column: String, first: String },
+    #[error(
+        "{file} has column {column:?} at another place than {first}: every file of a dataset needs its \
+         columns in the same order"
+    )]
+    ColumnOrder { file: String, column: String, first: String },
+    #[error("the dataset has no column {column:?}: {hint}")]
+    UnknownColumn { column: String, hint: String },
+    #[error("column {column:?} is asked for twice: name it once")]
+    ColumnTwice { column: String },
+    #[error("a listing or a footer could not be worked on")]
+    Worker { source: tokio::task::JoinError },
+}
+
+impl DatasetError {
+    /// The code under which it travels.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::UnknownPlace { .. } => Code::Unsupported,
+            Self::Pattern { .. } => Code::InvalidFeed,
+            Self::Read { source: object_store::Error::NotFound { .. }, .. } => Code::BadFile,
+            Self::Read { .. } | Self::List { .. } => Code::StoreUnavailable,
+            Self::UnknownColumn { .. } => Code::UnknownColumn,
+            Self::ColumnTwice { .. } => Code::InvalidFeed,
+            Self::Worker { .. } => Code::Internal,
+            Self::NoSuchPath { .. }
+            | Self::NoFiles { .. }
+            | Self::Name { .. }
+            | Self::NotParquet { .. }
+            | Self::Encrypted { .. }
+            | Self::DuplicateColumn { .. }
+            | Self::ColumnType { .. }
+            | Self::MissingColumn { .. }
+            | Self::ExtraColumn { .. }
+            | Self::ColumnOrder { .. } => Code::BadFile,
+        }
+    }
+}

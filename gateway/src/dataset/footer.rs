@@ -1,0 +1,171 @@
+//! One file's footer, read with as few requests as it takes.
+//!
+//! In: a store and a file. Out: the parsed footer, with page locations where they are cheap to have, and
+//! its digest. The promise: a file that is cut short, garbled or encrypted is refused by name, and a
+//! footer that lies about sizes costs no memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
+use parquet::DecodeResult;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, ParquetMetaDataReader,
+};
+use sha2::{Digest, Sha256};
+
+use super::{DatasetError, off_thread};
+
+/// The last bytes asked for at once: most footers are smaller.
+const TAIL_BYTES: u64 = 64 << 10;
+/// Length and magic at the very end of every Parquet file.
+const END_BYTES: u64 = 8;
+/// A longer footer is taken for a lie.
+const MAX_FOOTER_BYTES: u64 = 256 << 20;
+/// Page locations of one file beyond this are left in the file: they would outweigh what they save.
+const MAX_OFFSET_INDEX_BYTES: u64 = 1 << 20;
+
+/// A parsed footer. Cloning shares it.
+#[derive(Clone)]
+pub(super) struct Footer {
+    pub(super) arrow: ArrowReaderMetadata,
+    /// SHA-256 of the footer's bytes.
+    pub(super) digest: [u8; 32],
+}
+
+pub(super) async fn read(store: &dyn ObjectStore, meta: &ObjectMeta) -> Result<Footer, DatasetError> {
+    let file = Named { file: format!("/{}", meta.location), size: meta.size };
+    let fetch = async |range: Range<u64>| -> Result<Bytes, DatasetError> {
+        let wanted = range.end - range.start;
+        let bytes = store
+            .get_range(&meta.location, range)
+            .await
+            .map_err(|source| DatasetError::Read { file: file.file.clone(), source })?;
+        if bytes.len() as u64 == wanted { Ok(bytes) } else { Err(file.broken("it became shorter just now")) }
+    };
+    let tail_start = meta.size.saturating_sub(TAIL_BYTES);
+    let tail = fetch(tail_start..meta.size).await?;
+    let footer = file.footer_range(&tail)?;
+    let bytes = if footer.start >= tail_start {
+        tail.slice((footer.start - tail_start) as usize..(footer.end - tail_start) as usize)
+    } else {
+        fetch(footer).await?
+    };
+    let digest = Sha256::digest(&bytes).into();
+    let metadata = parse(&file, move || ParquetMetaDataReader::decode_metadata(&bytes)).await?;
+    file.check_chunks(&metadata)?;
+    let metadata = match offset_index_range(&metadata, meta.size) {
+        Some(range) => {
+            let bytes = fetch(range.clone()).await?;
+            let size = meta.size;
+            let plain = metadata.clone();
+            // Page locations only save work: a file whose index is garbled is read without.
+            parse(&file, move || attach_offset_index(metadata, size, range, bytes)).await.unwrap_or(plain)
+        }
+        None => metadata,
+    };
+    let arrow =
+        parse(&file, move || ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new()))
+            .await?;
+    Ok(Footer { arrow, digest })
+}
+
+/// Parses away from the async threads, where a panic over garbled bytes is one more refusal.
+async fn parse<T: Send + 'static>(
+    file: &Named,
+    work: impl FnOnce() -> Result<T, ParquetError> + Send + 'static,
+) -> Result<T, DatasetError> {
+    match off_thread(move || Ok(work())).await {
+        Ok(Ok(parsed)) => Ok(parsed),
+        Ok(Err(e)) => Err(file.broken(format!("its footer cannot be parsed ({e})"))),
+        Err(_) => Err(file.broken("its footer cannot be parsed")),
+    }
+}
+
+struct Named {
+    file: String,
+    size: u64,
+}
+
+impl Named {
+    fn broken(&self, reason: impl Into<String>) -> DatasetError {
+        DatasetError::NotParquet { file: self.file.clone(), reason: reason.into() }
+    }
+
+    /// Where the footer lies, told by the file's last bytes.
+    fn footer_range(&self, tail: &[u8]) -> Result<Range<u64>, DatasetError> {
+        let Some(end) = tail.last_chunk::<{ END_BYTES as usize }>() else {
+            return Err(self.broken(format!("it has only {} bytes", self.size)));
+        };
+        let end = FooterTail::try_new(end).map_err(|_| {
+            self.broken("its end is missing (cut short, still being written, or another format)")
+        })?;
+        if end.is_encrypted_footer() {
+            return Err(DatasetError::Encrypted { file: self.file.clone() });
+        }
+        let (length, before_end) = (end.metadata_length() as u64, self.size - END_BYTES);
+        if length > before_end || length > MAX_FOOTER_BYTES {
+            return Err(self.broken(format!("its footer claims {length} of {} bytes", self.size)));
+        }
+        Ok(before_end - length..before_end)
+    }
+
+    /// Refuses what would send a reader outside the file.
+    fn check_chunks(&self, metadata: &ParquetMetaData) -> Result<(), DatasetError> {
+        for (index, group) in metadata.row_groups().iter().enumerate() {
+            if group.num_rows() < 0 {
+                return Err(self.broken(format!("row group {index} claims {} rows", group.num_rows())));
+            }
+            for column in group.columns() {
+                let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+                let within = u64::try_from(start)
+                    .ok()
+                    .zip(u64::try_from(column.compressed_size()).ok())
+                    .and_then(|(start, length)| start.checked_add(length))
+                    .is_some_and(|end| end <= self.size);
+                if !within {
+                    let column = column.column_path();
+                    return Err(self.broken(format!(
+                        "column {column} of row group {index} lies outside its {} bytes",
+                        self.size
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where all page locations lie, if every column has them and they are few bytes close together.
+fn offset_index_range(metadata: &ParquetMetaData, size: u64) -> Option<Range<u64>> {
+    let ranges = metadata
+        .row_groups()
+        .iter()
+        .flat_map(|group| group.columns())
+        .map(|column| column.offset_index_range())
+        .collect::<Option<Vec<_>>>()?;
+    let start = ranges.iter().map(|range| range.start).min()?;
+    let end = ranges.iter().map(|range| range.end).max()?;
+    (start < end && end <= size && end - start <= MAX_OFFSET_INDEX_BYTES).then_some(start..end)
+}
+
+fn attach_offset_index(
+    metadata: ParquetMetaData,
+    size: u64,
+    range: Range<u64>,
+    bytes: Bytes,
+) -> Result<ParquetMetaData, ParquetError> {
+    let mut decoder = ParquetMetaDataPushDecoder::try_new_with_metadata(size, metadata)?
+        .with_column_index_policy(PageIndexPolicy::Skip)
+        .with_offset_index_policy(PageIndexPolicy::Required);
+    decoder.push_range(range, bytes)?;
+    match decoder.try_decode()? {
+        DecodeResult::Data(metadata) => Ok(metadata),
+        DecodeResult::NeedsData(_) | DecodeResult::Finished => {
+            Err(ParquetError::General("the offset index is not where the footer says".to_owned()))
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What `penstock inspect` tells of a dataset: a pure report of a snapshot and of the plan an order makes.
+
+use std::fmt;
+
+use arrow::datatypes::SchemaRef;
+use penstock_proto::SnapshotId;
+
+use super::{Location, Snapshot};
+use crate::plan::{Order, Plan, PlanError};
+
+/// A dataset in numbers; its `Display` is for people.
+#[derive(Debug, Clone)]
+pub struct Inspection {
+    pub location: Location,
+    pub snapshot: SnapshotId,
+    pub files: usize,
+    pub row_groups: usize,
+    pub blocks: usize,
+    pub rows: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Bytes of all columns once decoded, estimated.
+    pub decoded_bytes: u64,
+    pub schema: SchemaRef,
+    pub order: Order,
+    pub steps: u64,
+    pub dropped: u64,
+    pub lanes: u32,
+    pub window_rows: Option<u64>,
+}
+
+impl Inspection {
+    /// # Errors
+    /// When the order fits no plan of this dataset.
+    pub fn new(location: &Location, snapshot: &Snapshot, order: Order) -> Result<Self, PlanError> {
+        let every_column = snapshot.project(&[]).expect("every column there is can be had");
+        let shapes = snapshot.block_shapes(&every_column);
+        let plan = Plan::new(&shapes, order)?;
+        Ok(Self {
+            location: location.clone(),
+            snapshot: snapshot.id.clone(),
+            files: snapshot.files.len(),
+            row_groups: snapshot.files.iter().map(|file| file.footer.metadata().num_row_groups()).sum(),
+            blocks: snapshot.blocks.len(),
+            rows: plan.rows(),
+            bytes: snapshot.bytes(),
+            decoded_bytes: shapes.iter().fold(0, |sum, shape| sum.saturating_add(shape.bytes)),
+            schema: snapshot.schema.clone(),
+            order,
+            steps: plan.steps(),
+            dropped: plan.dropped(),
+            lanes: plan.lanes(),
+            window_rows: plan.window_rows(),
+        })
+    }
+}
+
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.location)?;
+        writeln!(f, "  snapshot  {}", self.snapshot)?;
+        writeln!(f, "  files     {} ({})", self.files, bytes(self.bytes))?;
+        writeln!(f, "  blocks    {} of {} row groups", self.blocks, self.row_groups)?;
+        writeln!(f, "  rows      {} (about {} decoded)", self.rows, bytes(self.decoded_bytes))?;
+        writeln!(f, "  columns")?;
+        let width = self.schema.fields().iter().map(|field| field.name().chars().count()).max().unwrap_or(0);
+        for field in self.schema.fields() {
+            let null = if field.is_nullable() { ", may be null" } else { "" };
+            writeln!(f, "    {:width$}  {}{null}", field.name(), field.data_type())?;
+        }
+        let Order { batch_size, shuffle, remainder, .. } = self.order;
+        write!(f, "  epoch     {} steps of {batch_size} rows", self.steps)?;
+        writeln!(f, ", shuffle {shuffle}, remainder {remainder} ({} rows left out)", self.dropped)?;
+        write!(f, "  lanes     {}", self.lanes)?;
+        match self.window_rows {
+            Some(rows) => writeln!(f, ", windows of {rows} rows"),
+            None => writeln!(f),
+        }
+    }
+}
+
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if count < 1024 {
+        return format!("{count} bytes");
+    }
+    let step = (count.ilog2() / 10).min(UNITS.len() as u32);
+    format!("{:.1} {}", count as f64 / (1u64 << (10 * step)) as f64, UNITS[step as usize - 1])
+}

@@ -1,0 +1,190 @@
+//! Which files a location stands for.
+//!
+//! In: a location. Out: files sorted by name, each with what tells its versions apart. The promise:
+//! the same tree gives the same list wherever it is mounted; names that begin with `_` or `.` (what
+//! writers leave beside their data) are passed over unless the location itself names them, except `_x=…`,
+//! which is a Hive partition.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use glob::{MatchOptions, Pattern};
+use object_store::ObjectMeta;
+
+use super::{DatasetError, Location};
+
+const PARQUET_ENDINGS: [&str; 3] = [".parquet", ".parq", ".pq"];
+
+/// One file of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The path below the dataset's root, with `/` between its parts.
+    pub(super) name: String,
+    pub(super) meta: ObjectMeta,
+    /// Changes when the file does, and is the same for a copy that keeps its time.
+    pub(super) version: String,
+}
+
+/// Lists a location, sorted by name. Blocks on the file system.
+pub(super) fn list(location: &Location) -> Result<Vec<Found>, DatasetError> {
+    let path = Path::new(location.path());
+    let mut listing = Listing::default();
+    // A path that exists is meant as it stands, brackets and all.
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            listing.root = canonical(path)?;
+            listing.directory(&listing.root.clone(), &mut Vec::new())?;
+        }
+        Ok(metadata) => {
+            let file = canonical(path)?;
+            listing.root = file.parent().unwrap_or(&file).to_owned();
+            listing.file(&file, &metadata)?;
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => listing.pattern(location)?,
+        Err(source) => return Err(DatasetError::List { path: path.to_owned(), source }),
+    }
+    if listing.found.is_empty() {
+        return Err(DatasetError::NoFiles { location: location.to_string() });
+    }
+    Ok(listing.found.into_values().collect())
+}
+
+/// Files met so far, by name: a pattern can meet one twice.
+#[derive(Default)]
+struct Listing {
+    root: PathBuf,
+    found: BTreeMap<String, Found>,
+}
+
+impl Listing {
+    fn pattern(&mut self, location: &Location) -> Result<(), DatasetError> {
+        let text = location.path();
+        // The root is what the pattern says before its first special part.
+        let special = text.find(['*', '?', '[']).ok_or_else(|| DatasetError::NoSuchPath {
+            path: text.to_owned(),
+            from: std::env::current_dir().unwrap_or_default(),
+        })?;
+        let (base, rest) = match text[..special].rfind('/') {
+            Some(slash) => text.split_at(slash + 1),
+            None => ("./", text),
+        };
+        self.root = match canonical(Path::new(base)) {
+            Ok(root) => root,
+            Err(DatasetError::List { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Err(DatasetError::NoSuchPath {
+                    path: base.to_owned(),
+                    from: std::env::current_dir().unwrap_or_default(),
+                });
+            }
+            Err(e) => return Err(e),
+        };
+        let root = self.root.to_str().ok_or_else(|| DatasetError::Name { path: self.root.clone() })?;
+        let pattern = format!("{}/{rest}", Pattern::escape(root.trim_end_matches('/')));
+        let options = MatchOptions {
+            case_sensitive: true,
+            require_literal_separator: true,
+            require_literal_leading_dot: true,
+        };
+        let paths = glob::glob_with(&pattern, options)
+            .map_err(|source| DatasetError::Pattern { uri: location.to_string(), source })?;
+        for path in paths {
+            let path =
+                path.map_err(|e| DatasetError::List { path: e.path().to_owned(), source: e.into() })?;
+            if self.is_passed_over(&path) {
+                continue;
+            }
+            let metadata = stat(&path)?;
+            if metadata.is_dir() {
+                self.directory(&path, &mut Vec::new())?;
+            } else {
+                self.file(&path, &metadata)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds every Parquet file under a directory. `above` holds the directories being walked, so that a
+    /// link back to one of them does not lead round and round.
+    fn directory(&mut self, path: &Path, above: &mut Vec<(u64, u64)>) -> Result<(), DatasetError> {
+        let metadata = stat(path)?;
+        let identity = (metadata.dev(), metadata.ino());
+        if above.contains(&identity) {
+            return Ok(());
+        }
+        above.push(identity);
+        let unlisted = |source| DatasetError::List { path: path.to_owned(), source };
+        for entry in fs::read_dir(path).map_err(unlisted)? {
+            let path = entry.map_err(unlisted)?.path();
+            if self.is_passed_over(&path) {
+                continue;
+            }
+            let is_parquet = has_parquet_name(&path);
+            match fs::metadata(&path) {
+                Ok(metadata) if metadata.is_dir() => self.directory(&path, above)?,
+                Ok(metadata) if is_parquet => self.file(&path, &metadata)?,
+                Ok(_) => {}
+                // What is no Parquet by name may be gone or lead nowhere.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && !is_parquet => {}
+                Err(source) => return Err(DatasetError::List { path, source }),
+            }
+        }
+        above.pop();
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, metadata: &Metadata) -> Result<(), DatasetError> {
+        let unnamed = || DatasetError::Name { path: path.to_owned() };
+        let name = path.strip_prefix(&self.root).ok().and_then(Path::to_str).ok_or_else(unnamed)?.to_owned();
+        if !metadata.is_file() {
+            return Err(DatasetError::NotParquet {
+                file: path.display().to_string(),
+                reason: "it is a device, a pipe or a socket".to_owned(),
+            });
+        }
+        let modified =
+            metadata.modified().map_err(|source| DatasetError::List { path: path.to_owned(), source })?;
+        let since_1970 = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let meta = ObjectMeta {
+            location: object_store::path::Path::from_absolute_path(path).map_err(|_| unnamed())?,
+            last_modified: modified.into(),
+            size: metadata.len(),
+            // As the local store tells it, so that a reader can demand this very version.
+            e_tag: Some(format!(
+                "\"{:x}-{:x}-{:x}\"",
+                metadata.ino(),
+                since_1970.as_micros(),
+                metadata.len()
+            )),
+            version: None,
+        };
+        // Without the inode: a copy on another machine of a fleet is the same file.
+        let version = since_1970.as_nanos().to_string();
+        self.found.insert(name.clone(), Found { name, meta, version });
+        Ok(())
+    }
+
+    fn is_passed_over(&self, path: &Path) -> bool {
+        let below = path.strip_prefix(&self.root).unwrap_or(path);
+        below
+            .iter()
+            .map(|part| part.to_string_lossy())
+            .any(|part| part.starts_with('.') || (part.starts_with('_') && !part.contains('=')))
+    }
+}
+
+fn has_parquet_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    PARQUET_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+fn stat(path: &Path) -> Result<Metadata, DatasetError> {
+    fs::metadata(path).map_err(|source| DatasetError::List { path: path.to_owned(), source })
+}
+
+fn canonical(path: &Path) -> Result<PathBuf, DatasetError> {
+    fs::canonicalize(path).map_err(|source| DatasetError::List { path: path.to_owned(), source })
+}

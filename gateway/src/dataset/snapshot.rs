@@ -1,0 +1,151 @@
+//! Sorted files, one schema, blocks, and an id for all of it.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use object_store::{ObjectMeta, ObjectStore};
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use penstock_proto::SnapshotId;
+use sha2::{Digest, Sha256};
+
+use super::footer::Footer;
+use super::listing::Found;
+use super::{DatasetError, Projection, estimate, schema};
+use crate::plan::BlockShape;
+
+/// A row group of more bytes, uncompressed, is several blocks if its pages can be found.
+const LARGE_ROW_GROUP_BYTES: u64 = 64 << 20;
+
+/// What a dataset held when it was looked at. It never changes; a changed dataset has another.
+pub struct Snapshot {
+    /// SHA-256 of a version, then of every file in order: its name below the dataset's root, its size, its
+    /// version (for a local file the time of its last change) and the SHA-256 of its footer, which holds
+    /// schema and row groups. Where the dataset is mounted plays no part.
+    pub id: SnapshotId,
+    /// Sorted by name.
+    pub files: Vec<File>,
+    pub schema: SchemaRef,
+    /// In the order of files and of rows.
+    pub blocks: Vec<Block>,
+}
+
+/// One file of a snapshot.
+#[derive(Clone)]
+pub struct File {
+    /// The path below the dataset's root.
+    pub name: String,
+    pub store: Arc<dyn ObjectStore>,
+    /// Its `e_tag` can be demanded of the store, to learn of a file that was replaced.
+    pub meta: ObjectMeta,
+    /// With page locations (the offset index) where every column has them and they are small.
+    pub footer: ArrowReaderMetadata,
+}
+
+/// A row group, or a range of a large one's rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Place in [`Snapshot::files`].
+    pub file: u32,
+    pub row_group: u32,
+    /// Rows of the row group.
+    pub rows: Range<u64>,
+}
+
+impl Snapshot {
+    /// `footers` are those of `found`, in its order.
+    pub(super) fn new(
+        store: &Arc<dyn ObjectStore>,
+        found: &[Found],
+        footers: &[Footer],
+    ) -> Result<Self, DatasetError> {
+        let files: Vec<File> = found
+            .iter()
+            .zip(footers)
+            .map(|(found, footer)| File {
+                name: found.name.clone(),
+                store: Arc::clone(store),
+                meta: found.meta.clone(),
+                footer: footer.arrow.clone(),
+            })
+            .collect();
+        let schema = schema::unify(files.iter().map(|file| (file.name.as_str(), file.footer.schema())))?;
+        let blocks = files.iter().zip(0u32..).flat_map(|(file, index)| blocks(file, index)).collect();
+        Ok(Self { id: id(found, footers), files, schema, blocks })
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.blocks.iter().map(|block| block.rows.end - block.rows.start).sum()
+    }
+
+    /// Bytes of all files together.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.meta.size).sum()
+    }
+
+    /// The named columns; no name at all means every column.
+    ///
+    /// # Errors
+    /// When the dataset lacks one (near names are told), or one is asked for twice.
+    pub fn project(&self, columns: &[String]) -> Result<Projection, DatasetError> {
+        Projection::new(&self.schema, columns)
+    }
+
+    /// Rows and decoded bytes of every block, as the plan wants them. The bytes are estimated from footers
+    /// alone, by a rule that does not change between releases.
+    pub fn block_shapes(&self, projection: &Projection) -> Vec<BlockShape> {
+        let leaves: Vec<_> = self.files.iter().map(|file| projection.leaves(&file.footer)).collect();
+        self.blocks
+            .iter()
+            .map(|block| {
+                let file = &self.files[block.file as usize];
+                let group = file.footer.metadata().row_group(block.row_group as usize);
+                let bytes = u128::from(estimate::decoded_bytes(group, &leaves[block.file as usize]));
+                let rows = block.rows.end - block.rows.start;
+                let share = (bytes * u128::from(rows)).checked_div(group_rows(group).into()).unwrap_or(0);
+                BlockShape { rows, bytes: u64::try_from(share).unwrap_or(u64::MAX) }
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.meta.location)
+    }
+}
+
+fn blocks(file: &File, index: u32) -> Vec<Block> {
+    let metadata = file.footer.metadata();
+    metadata
+        .row_groups()
+        .iter()
+        .zip(0u32..)
+        .flat_map(|(group, row_group)| {
+            let rows = group_rows(group);
+            let has_pages = metadata.page_index().is_some();
+            let bytes = u64::try_from(group.total_byte_size()).unwrap_or(0);
+            let parts = if has_pages { bytes.div_ceil(LARGE_ROW_GROUP_BYTES).min(rows).max(1) } else { 1 };
+            let bound = move |part: u64| (u128::from(part) * u128::from(rows) / u128::from(parts)) as u64;
+            (0..parts).map(move |part| Block { file: index, row_group, rows: bound(part)..bound(part + 1) })
+        })
+        .collect()
+}
+
+fn group_rows(group: &parquet::file::metadata::RowGroupMetaData) -> u64 {
+    u64::try_from(group.num_rows()).expect("footers with negative rows are refused")
+}
+
+fn id(found: &[Found], footers: &[Footer]) -> SnapshotId {
+    let mut hash = Sha256::new_with_prefix("penstock snapshot 1");
+    for (found, footer) in found.iter().zip(footers) {
+        for text in [&found.name, &found.version] {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        }
+        hash.update(found.meta.size.to_le_bytes());
+        hash.update(footer.digest);
+    }
+    SnapshotId::new(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
