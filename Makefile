@@ -56,7 +56,7 @@ format:
 	cargo fmt --all
 
 licences: $(TOOLS)/bin/cargo-deny
-	$(TOOLS)/bin/cargo-deny --all-features check --config .deny.toml licenses bans sources
+	$(TOOLS)/bin/cargo-deny --all-features --config .deny.toml check licenses bans sources
 
 $(TOOLS)/bin/cargo-deny:
 	cargo install cargo-deny --locked --version 0.20.2 --no-default-features --root $(TOOLS)
