@@ -211,3 +211,7 @@ fn poll(fds: &mut [PollFd<'_>], until: Option<Instant>) -> rustix::io::Result<bo
     });
     Ok(rustix::event::poll(fds, timeout.as_ref())? > 0)
 }
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests;

@@ -78,3 +78,27 @@ impl Connection {
         NextError::SidecarDied { path: self.path.display().to_string() }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_child_uses_nothing_and_releases_nothing() {
+        let (sidecar, trainer) = Socket::pair().unwrap();
+        let mut connection = Connection::new(trainer, "s.sock".into(), 1);
+        // The test runner cannot fork safely; a connection opened by process 1 is the same to us.
+        connection.opener = Pid::INIT;
+        let connection = Arc::new(connection);
+        let error = connection.check_process().unwrap_err();
+        assert!(
+            error.to_string().starts_with("the feed was opened in process 1 and is used in its forked child"),
+            "{error}"
+        );
+        drop(Connection::hold(&connection, SlotId(0)).unwrap());
+        assert_eq!(connection.count(), 1, "still the opener's");
+        drop(connection);
+        assert!(sidecar.recv::<ToSidecar>().unwrap().is_none(), "no release was sent");
+    }
+}
