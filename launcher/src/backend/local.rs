@@ -1,0 +1,93 @@
+//! This machine as a backend: every task is a process group of its own.
+//!
+//! In: a job, and interrupts. Out: the summary, also on disk. The promise: one gateway a job and one
+//! sidecar a fed task are up before the first task starts and asked for their metrics after the last has
+//! ended; on return, however the job went, none of its processes is alive.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::mpsc;
+
+use crate::job::Job;
+use crate::report::Summary;
+use crate::terminal::Terminal;
+use crate::topology::Topology;
+
+mod output;
+mod ports;
+mod process;
+mod ready;
+mod record;
+mod run;
+mod rundir;
+mod scrape;
+mod specs;
+
+pub use rundir::RunDirError;
+
+/// What the backend needs beside the job.
+#[derive(Clone)]
+pub struct Setup {
+    /// The binary with the subcommands `agent`, `gateway` and `sidecar`.
+    pub penstock: PathBuf,
+    pub terminal: Terminal,
+    /// For a daemon to say that it is ready.
+    pub start_deadline: Duration,
+}
+
+/// Why a job was not even tried.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    #[error("the script {} does not exist: give the path of a Python file", .0.display())]
+    NoScript(PathBuf),
+    #[error("the script {} is not a file: give the path of a Python file", .0.display())]
+    NotAFile(PathBuf),
+    #[error("there is no Python at {}: name one with --python PATH", .0.display())]
+    NoPython(PathBuf),
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
+    #[error("cannot write the summary {}", path.display())]
+    Summary { path: PathBuf, source: std::io::Error },
+}
+
+/// Runs the job to its end. Each message on `interrupts` is the number of a signal that asks for the
+/// end: the first politely, the second at once.
+pub async fn run(job: &Job, setup: &Setup, interrupts: mpsc::Receiver<i32>) -> Result<Summary, LocalError> {
+    check_script(&job.script)?;
+    check_python(&job.python)?;
+    let started = SystemTime::now();
+    let topology = Topology::new(job);
+    let directory = rundir::RunDir::create(job, &topology, started)?;
+
+    let mut run = run::Run::new(job, &topology, setup, &directory, interrupts);
+    let verdict = run.see_through().await;
+    let summary = run.summary(&verdict, started, SystemTime::now());
+    drop(run);
+
+    let path = directory.path.join("summary.json");
+    let fail = |source| LocalError::Summary { path: path.clone(), source };
+    let text = serde_json::to_string_pretty(&summary).map_err(|error| fail(error.into()))?;
+    std::fs::write(&path, text + "\n").map_err(fail)?;
+    setup.terminal.say(&summary.to_text());
+    Ok(summary)
+}
+
+fn check_script(script: &Path) -> Result<(), LocalError> {
+    match script.metadata() {
+        Err(_) => Err(LocalError::NoScript(script.to_owned())),
+        Ok(found) if !found.is_file() => Err(LocalError::NotAFile(script.to_owned())),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// A bare name is looked up where `exec` will look.
+fn check_python(python: &Path) -> Result<(), LocalError> {
+    let found = if python.components().count() > 1 {
+        python.is_file()
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|directory| directory.join(python).is_file())
+    };
+    if found { Ok(()) } else { Err(LocalError::NoPython(python.to_owned())) }
+}

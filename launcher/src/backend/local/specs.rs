@@ -1,0 +1,82 @@
+//! The command line of every process of a job.
+//!
+//! In: the job and where things are. Out: specs. The promise: nothing is started or read here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::Setup;
+use super::process::Spec;
+use super::ready;
+use super::rundir::RunDir;
+use crate::environment::{Wiring, variables};
+use crate::job::Job;
+use crate::topology::{Role, Task, TaskId, Topology};
+
+/// One gateway serves all inputs of the job.
+pub(super) fn gateway(job: &Job, setup: &Setup, directory: &RunDir, key: &Path) -> Spec {
+    let mut args = vec!["gateway".to_owned(), "--listen=127.0.0.1:0".to_owned()];
+    args.extend(job.inputs.iter().map(|(name, uri)| format!("--dataset={name}={uri}")));
+    args.push(format!("--ticket-key-file={}", key.display()));
+    daemon(job, setup, "gateway".to_owned(), directory.log("gateway"), args)
+}
+
+/// The sidecar beside a task.
+pub(super) fn sidecar(job: &Job, setup: &Setup, directory: &RunDir, task: TaskId, wiring: &Wiring) -> Spec {
+    let args = vec![
+        "sidecar".to_owned(),
+        format!("--listen={}", directory.socket(task).display()),
+        format!("--gateway={}", wiring.gateways.join(",")),
+    ];
+    let log = directory.log(&format!("sidecar-{}", task.file_stem()));
+    daemon(job, setup, format!("sidecar of {task}"), log, args)
+}
+
+/// What daemons say is kept and not shown: the terminal is for the training.
+fn daemon(job: &Job, setup: &Setup, name: String, log: PathBuf, mut args: Vec<String>) -> Spec {
+    args.push("--admin=127.0.0.1:0".to_owned());
+    // Beside the agent's own watch: a daemon whose agent was killed leaves with the launcher.
+    args.push(format!("--exit-with={}", std::process::id()));
+    Spec {
+        name,
+        program: setup.penstock.clone(),
+        args,
+        env: BTreeMap::new(),
+        log,
+        shown: None,
+        wanted: Some(ready::of_daemon),
+        grace: job.grace.stop,
+    }
+}
+
+/// A script under Python, or TensorBoard.
+pub(super) fn task(
+    job: &Job,
+    setup: &Setup,
+    directory: &RunDir,
+    task: &Task,
+    topology: &Topology,
+    wiring: &Wiring,
+) -> Spec {
+    let board = task.id.role == Role::TensorBoard;
+    let args = if board {
+        let logdir = wiring.logdir.display().to_string();
+        ["-m", "tensorboard.main", "--logdir", &logdir, "--port", "0"].map(str::to_owned).to_vec()
+    } else {
+        let script = job.script.display().to_string();
+        std::iter::once(script).chain(job.args.iter().cloned()).collect()
+    };
+    let name = task.id.to_string();
+    let place = topology.tasks.iter().position(|other| other.id == task.id).unwrap_or(0);
+    let prefix = setup.terminal.prefix(&name, place);
+    Spec {
+        name,
+        program: job.python.clone(),
+        args,
+        env: variables(task, topology, wiring),
+        log: directory.log(&task.id.file_stem()),
+        shown: (!board).then(|| (setup.terminal.clone(), prefix)),
+        wanted: if board { Some(ready::of_tensorboard) } else { None },
+        grace: job.grace.stop,
+    }
+}

@@ -1,0 +1,95 @@
+use super::*;
+use crate::job::{Draft, Job};
+use crate::topology::Role;
+
+const WORKERS: [TaskId; 2] =
+    [TaskId { role: Role::Worker, index: 0 }, TaskId { role: Role::Worker, index: 1 }];
+const EVALUATOR: TaskId = TaskId { role: Role::Evaluator, index: 0 };
+
+/// The variables of one task of a job of two workers, an evaluator and TensorBoard, one a line.
+fn check(task: TaskId, fed: bool, expected: &str) {
+    let job = Job::resolve(Draft {
+        script: Some("a.py".into()),
+        num_workers: Some(2),
+        evaluator: Some(true),
+        tensorboard: Some(true),
+        ..Draft::default()
+    })
+    .unwrap();
+    let topology = Topology::new(&job);
+    let mut wiring = Wiring {
+        addresses: [(WORKERS[0], "127.0.0.1:7000".into()), (WORKERS[1], "127.0.0.1:7001".into())].into(),
+        run_dir: "/run/one".into(),
+        logdir: "/run/one/events".into(),
+        no_proxy: Some("intra.net".into()),
+        ..Wiring::default()
+    };
+    if fed {
+        wiring.gateways = vec!["grpc://127.0.0.1:9000".into()];
+        wiring.datasets = vec!["test".into(), "train".into()];
+        wiring.sidecars =
+            [(WORKERS[1], "/run/one/w1.sock".into()), (EVALUATOR, "/run/one/e0.sock".into())].into();
+    }
+    let of_task = topology.tasks.iter().find(|candidate| candidate.id == task).unwrap();
+    let shown: String = variables(of_task, &topology, &wiring)
+        .into_iter()
+        .map(|(name, value)| format!("{name}={value}\n"))
+        .collect();
+    assert_eq!(shown.trim(), expected.trim());
+}
+
+#[test]
+fn a_fed_worker_knows_its_peers_and_its_sidecar() {
+    check(
+        WORKERS[1],
+        true,
+        r#"
+NO_PROXY=intra.net,127.0.0.1,localhost
+PENSTOCK_DATASETS=test,train
+PENSTOCK_GATEWAYS=grpc://127.0.0.1:9000
+PENSTOCK_LOGDIR=/run/one/events
+PENSTOCK_RANK=1
+PENSTOCK_RUN_DIR=/run/one
+PENSTOCK_SIDECAR=/run/one/w1.sock
+PENSTOCK_WORLD_SIZE=2
+PYTHONUNBUFFERED=1
+TF_CONFIG={"cluster":{"worker":["127.0.0.1:7000","127.0.0.1:7001"]},"task":{"index":1,"type":"worker"}}
+TF_GRPC_REUSE_PORT=true
+no_proxy=intra.net,127.0.0.1,localhost
+"#,
+    );
+}
+
+#[test]
+fn the_evaluator_is_in_nobodys_cluster_not_even_its_own() {
+    check(
+        EVALUATOR,
+        false,
+        r#"
+NO_PROXY=intra.net,127.0.0.1,localhost
+PENSTOCK_LOGDIR=/run/one/events
+PENSTOCK_RANK=0
+PENSTOCK_RUN_DIR=/run/one
+PENSTOCK_WORLD_SIZE=1
+PYTHONUNBUFFERED=1
+TF_CONFIG={"cluster":{"worker":["127.0.0.1:7000","127.0.0.1:7001"]},"task":{"index":0,"type":"evaluator"}}
+TF_GRPC_REUSE_PORT=true
+no_proxy=intra.net,127.0.0.1,localhost
+"#,
+    );
+}
+
+#[test]
+fn tensorboard_is_no_task_of_tensorflow() {
+    check(
+        TaskId { role: Role::TensorBoard, index: 0 },
+        true,
+        "
+NO_PROXY=intra.net,127.0.0.1,localhost
+PENSTOCK_LOGDIR=/run/one/events
+PENSTOCK_RUN_DIR=/run/one
+PYTHONUNBUFFERED=1
+no_proxy=intra.net,127.0.0.1,localhost
+",
+    );
+}

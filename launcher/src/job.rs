@@ -1,0 +1,150 @@
+//! A job: everything a user can say about a run, checked once.
+//!
+//! In: a [`Draft`] from flags, one from a job file, or both. Out: a [`Job`] in which nothing is missing.
+//! The promise: pure; a value that cannot work is refused here in one line that says what to do. It does
+//! not look at the disk: whether the script exists is the backend's question.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+mod draft;
+mod duration;
+mod file;
+
+pub use draft::Draft;
+pub use duration::{BadDuration, parse_duration};
+
+/// After SIGTERM, when nothing else was said.
+const GRACE: Duration = Duration::from_secs(10);
+/// The same for the peers of a task that failed: they have nothing left to finish together.
+const GRACE_AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// Time for the evaluator's last evaluation once the workers are done.
+const EVALUATOR_GRACE: Duration = Duration::from_secs(300);
+/// More tasks than this on one machine is a slip of the finger.
+const MAX_WORKERS: u32 = 1024;
+
+/// A script, how many run it, and what they are fed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Names the run directory: letters, digits, `.`, `_`, `-`.
+    pub name: String,
+    pub script: PathBuf,
+    pub args: Vec<String>,
+    /// The interpreter; without a `/` it is looked up in `PATH`.
+    pub python: PathBuf,
+    pub num_workers: u32,
+    pub evaluator: bool,
+    /// Dataset name → URI; a gateway and sidecars run where there is any.
+    pub inputs: BTreeMap<String, String>,
+    pub tensorboard: bool,
+    /// Where the scripts write events and TensorBoard reads them; the run directory's own by default.
+    pub logdir: Option<PathBuf>,
+    pub run_dir: Option<PathBuf>,
+    pub grace: Grace,
+}
+
+/// How long who may take to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grace {
+    /// From SIGTERM to SIGKILL.
+    pub stop: Duration,
+    /// The same after another task has failed.
+    pub after_failure: Duration,
+    /// From the workers' success to the evaluator's SIGTERM.
+    pub evaluator: Duration,
+}
+
+impl Default for Grace {
+    fn default() -> Self {
+        Self { stop: GRACE, after_failure: GRACE_AFTER_FAILURE, evaluator: EVALUATOR_GRACE }
+    }
+}
+
+/// What is wrong with a job.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum JobError {
+    #[error(
+        "no script was given: name one after the flags (penstock run [FLAGS] train.py ARGS…) or as `script:` in a job file"
+    )]
+    NoScript,
+    #[error("{0} workers cannot be started: give --num-workers a number from 1 to {MAX_WORKERS}")]
+    Workers(u32),
+    #[error("{0:?} is not a job name: use letters, digits, '.', '_' and '-'")]
+    Name(String),
+    #[error("{0:?} is not an input: write NAME=URI, e.g. --input train=data/train")]
+    Input(String),
+    #[error("{0:?} is not a dataset name: use letters, digits, '.', '_', '-' and '/'")]
+    InputName(String),
+    #[error("the input {0:?} was given twice: each dataset needs a name of its own")]
+    InputTwice(String),
+    #[error(transparent)]
+    Duration(#[from] BadDuration),
+    #[error("cannot read the job file {path}: {reason}")]
+    FileUnread { path: String, reason: String },
+    #[error("the job file {path} cannot be used: {reason}")]
+    File { path: String, reason: String },
+}
+
+impl Job {
+    /// The job that a draft stands for.
+    pub fn resolve(draft: Draft) -> Result<Self, JobError> {
+        let script = draft.script.ok_or(JobError::NoScript)?;
+        let name = match draft.name {
+            Some(name) if is_name(&name) => name,
+            Some(name) => return Err(JobError::Name(name)),
+            None => name_of_script(&script),
+        };
+        let num_workers = draft.num_workers.unwrap_or(1);
+        if !(1..=MAX_WORKERS).contains(&num_workers) {
+            return Err(JobError::Workers(num_workers));
+        }
+        if let Some(bad) = draft.inputs.keys().find(|name| !is_dataset_name(name)) {
+            return Err(JobError::InputName(bad.clone()));
+        }
+        let default = Grace::default();
+        Ok(Self {
+            name,
+            script,
+            args: draft.args.unwrap_or_default(),
+            python: draft.python.unwrap_or_else(|| PathBuf::from("python3")),
+            num_workers,
+            evaluator: draft.evaluator.unwrap_or(false),
+            inputs: draft.inputs,
+            tensorboard: draft.tensorboard.unwrap_or(false),
+            logdir: draft.logdir,
+            run_dir: draft.run_dir,
+            grace: Grace {
+                stop: draft.grace.unwrap_or(default.stop),
+                // A grace that was asked for is kept in every case.
+                after_failure: draft.grace.unwrap_or(default.after_failure),
+                evaluator: draft.evaluator_grace.unwrap_or(default.evaluator),
+            },
+        })
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    !name.is_empty() && !name.starts_with('.') && name.len() <= 100 && name.chars().all(good)
+}
+
+/// Names travel in a comma-separated variable and in Flight paths.
+fn is_dataset_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
+    !name.is_empty() && name.chars().all(good)
+}
+
+/// `examples/my train.py` → `my-train`.
+fn name_of_script(script: &Path) -> String {
+    let stem = script.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
+    let clean: String = stem
+        .chars()
+        .take(100)
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' })
+        .collect();
+    if clean.is_empty() { "job".to_owned() } else { clean }
+}
+
+#[cfg(test)]
+mod tests;

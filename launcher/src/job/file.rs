@@ -1,0 +1,70 @@
+//! The job file: YAML in, draft out.
+//!
+//! Keys are taken in `camelCase` and in `snake_case`; a key that is not known is refused by name, since
+//! a misspelt option that does nothing costs a night of training.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{Draft, parse_duration};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Raw {
+    name: Option<String>,
+    script: Option<PathBuf>,
+    args: Option<Vec<String>>,
+    python: Option<PathBuf>,
+    #[serde(alias = "num_workers")]
+    num_workers: Option<u32>,
+    evaluator: Option<bool>,
+    #[serde(default)]
+    inputs: BTreeMap<String, String>,
+    tensorboard: Option<bool>,
+    logdir: Option<PathBuf>,
+    #[serde(alias = "run_dir")]
+    run_dir: Option<PathBuf>,
+    grace: Option<String>,
+    #[serde(alias = "evaluator_grace")]
+    evaluator_grace: Option<String>,
+}
+
+/// The draft that `text` holds; relative paths start at `base`. The error is one line.
+pub(super) fn parse(text: &str, base: &Path) -> Result<Draft, String> {
+    let raw: Raw = serde_saphyr::from_str(text).map_err(|error| one_line(&error))?;
+    let length = |text: Option<String>| {
+        text.map(|text| parse_duration(&text).map_err(|bad| bad.to_string())).transpose()
+    };
+    let here = |path: PathBuf| base.join(path);
+    Ok(Draft {
+        name: raw.name,
+        script: raw.script.map(here),
+        args: raw.args,
+        // A bare name is looked up in PATH, wherever the file lies.
+        python: raw.python.map(|python| if is_bare(&python) { python } else { base.join(python) }),
+        num_workers: raw.num_workers,
+        evaluator: raw.evaluator,
+        inputs: raw.inputs.into_iter().map(|(name, uri)| (name, from(base, uri))).collect(),
+        tensorboard: raw.tensorboard,
+        logdir: raw.logdir.map(here),
+        run_dir: raw.run_dir.map(here),
+        grace: length(raw.grace)?,
+        evaluator_grace: length(raw.evaluator_grace)?,
+    })
+}
+
+fn is_bare(python: &Path) -> bool {
+    python.components().count() == 1
+}
+
+/// A URI with a scheme stands for itself, a path starts at `base`.
+fn from(base: &Path, uri: String) -> String {
+    if uri.contains("://") { uri } else { base.join(uri).to_string_lossy().into_owned() }
+}
+
+fn one_line(error: &serde_saphyr::Error) -> String {
+    let text = error.without_snippet().to_string();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,153 @@
+//! The topology: which tasks a job consists of, and what each is to the others.
+//!
+//! In: a job. Out: its tasks, in the order in which they are started and shown. The promise: pure. It
+//! knows no addresses, no processes and no machine.
+
+use std::fmt;
+
+use crate::job::Job;
+
+/// TensorFlow's task types as far as they are supported, and TensorBoard, which watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Trains; worker 0 acts as chief.
+    Worker,
+    /// Evaluates checkpoints beside the workers.
+    Evaluator,
+    /// Shows events; its end decides nothing.
+    TensorBoard,
+}
+
+/// One task of a job, `worker:0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    pub role: Role,
+    pub index: u32,
+}
+
+/// Which share of every global batch a task is fed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataRank {
+    pub rank: u32,
+    pub world_size: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    pub id: TaskId,
+    /// Absent: the task is not fed.
+    pub data: Option<DataRank>,
+}
+
+/// All tasks of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topology {
+    pub tasks: Vec<Task>,
+}
+
+impl Topology {
+    /// The workers share the data by rank. The evaluator is a world of one.
+    pub fn new(job: &Job) -> Self {
+        let task = |role, index, data| Task { id: TaskId { role, index }, data };
+        let world_size = job.num_workers;
+        let mut tasks: Vec<_> = (0..world_size)
+            .map(|rank| task(Role::Worker, rank, Some(DataRank { rank, world_size })))
+            .collect();
+        if job.evaluator {
+            tasks.push(task(Role::Evaluator, 0, Some(DataRank { rank: 0, world_size: 1 })));
+        }
+        if job.tensorboard {
+            tasks.push(task(Role::TensorBoard, 0, None));
+        }
+        Self { tasks }
+    }
+
+    /// The members of the cluster spec: those that talk to each other.
+    pub fn cluster(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.tasks.iter().map(|task| task.id).filter(|id| id.role.in_cluster())
+    }
+}
+
+impl Role {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Evaluator => "evaluator",
+            Self::TensorBoard => "tensorboard",
+        }
+    }
+
+    /// An evaluator in the cluster spec makes the others wait for it at start, for ever.
+    pub fn in_cluster(self) -> bool {
+        self == Self::Worker
+    }
+
+    /// Whether the job has succeeded only when this role's tasks have.
+    pub fn decides_success(self) -> bool {
+        self == Self::Worker
+    }
+
+    /// Whether a failure of this role's tasks is the job's.
+    pub fn is_tracked(self) -> bool {
+        self != Self::TensorBoard
+    }
+}
+
+impl TaskId {
+    /// For file names: `worker-0`.
+    pub fn file_stem(self) -> String {
+        format!("{}-{}", self.role.name(), self.index)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.role.name(), self.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Draft;
+
+    fn check(draft: Draft, expected: &[&str]) {
+        let job = Job::resolve(Draft { script: Some("a.py".into()), ..draft }).unwrap();
+        let shown: Vec<_> = Topology::new(&job)
+            .tasks
+            .iter()
+            .map(|task| match task.data {
+                Some(data) => format!("{} rank {} of {}", task.id, data.rank, data.world_size),
+                None => format!("{} unfed", task.id),
+            })
+            .collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn one_worker_is_the_default() {
+        check(Draft::default(), &["worker:0 rank 0 of 1"]);
+    }
+
+    #[test]
+    fn the_evaluator_is_a_world_of_one_and_outside_the_cluster() {
+        let draft = Draft {
+            num_workers: Some(2),
+            evaluator: Some(true),
+            tensorboard: Some(true),
+            ..Draft::default()
+        };
+        check(
+            draft.clone(),
+            &[
+                "worker:0 rank 0 of 2",
+                "worker:1 rank 1 of 2",
+                "evaluator:0 rank 0 of 1",
+                "tensorboard:0 unfed",
+            ],
+        );
+        let job = Job::resolve(Draft { script: Some("a.py".into()), ..draft }).unwrap();
+        let cluster: Vec<_> = Topology::new(&job).cluster().map(|id| id.to_string()).collect();
+        assert_eq!(cluster, ["worker:0", "worker:1"]);
+    }
+}
