@@ -1,0 +1,102 @@
+//! The open feeds of this process, by the numbers that graphs and scripts hold.
+//!
+//! *In:* opened consumers. *Out:* shared feeds. *Promise:* a number is never reused; closing wakes
+//! whoever waits. Global, because a TensorFlow kernel has nothing but its inputs to find its feed by.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use penstock_ring::{Batch, Consumer};
+
+use crate::failure::{Failure, Kind};
+use crate::request::Request;
+
+static FEEDS: Mutex<BTreeMap<u64, Arc<Feed>>> = Mutex::new(BTreeMap::new());
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// One open feed.
+pub(crate) struct Feed {
+    pub(crate) consumer: Consumer,
+    name: String,
+    group: String,
+}
+
+/// What this process has done since it started; for tests and curious users.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    /// Batches received.
+    pub(crate) batches: AtomicU64,
+    /// Tensors that lie in shared memory.
+    pub(crate) shared: AtomicU64,
+    /// Tensors of numbers that were copied.
+    pub(crate) copied: AtomicU64,
+}
+
+/// The counts of all feeds, closed ones included.
+pub(crate) static TOTAL: Counts =
+    Counts { batches: AtomicU64::new(0), shared: AtomicU64::new(0), copied: AtomicU64::new(0) };
+
+impl Feed {
+    /// The next batch, or a failure that names the feed; the end is [`Kind::End`].
+    pub(crate) fn next(&self, deadline: Duration) -> Result<Batch, Failure> {
+        match self.consumer.next(deadline) {
+            Ok(Some(batch)) => {
+                TOTAL.batches.fetch_add(1, Ordering::Relaxed);
+                Ok(batch)
+            }
+            Ok(None) => Err(Failure::new(Kind::End, format!("feed '{}': end of the feed", self.name))),
+            Err(error) => Err(Failure::next(&self.name, &error)),
+        }
+    }
+
+    /// See [`Consumer::acknowledge`].
+    pub(crate) fn acknowledge(&self, epoch: u64, step: u64) -> Result<(), Failure> {
+        self.consumer.acknowledge(epoch, step).map_err(|error| Failure::next(&self.name, &error))
+    }
+}
+
+/// Opens the feed and gives it a number. A `group` of feeds can be cancelled together.
+pub(crate) fn open(request: &Request, group: &str, deadline: Duration) -> Result<u64, Failure> {
+    let consumer = Consumer::open(&request.socket, &request.json, deadline)
+        .map_err(|error| Failure::open(&request.name, &error))?;
+    let handle = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    let feed = Feed { consumer, name: request.name.clone(), group: group.to_owned() };
+    feeds().insert(handle, Arc::new(feed));
+    Ok(handle)
+}
+
+/// The feed of this number.
+pub(crate) fn get(handle: u64) -> Result<Arc<Feed>, Failure> {
+    feeds()
+        .get(&handle)
+        .cloned()
+        .ok_or_else(|| Failure::new(Kind::Cancelled, format!("feed {handle} is closed")))
+}
+
+/// Ends the feed; batches that are held stay readable.
+pub(crate) fn close(handle: u64) {
+    // The guard is gone before the feed drops: dropping talks to the sidecar.
+    let feed = feeds().remove(&handle);
+    if let Some(feed) = feed {
+        feed.consumer.cancel();
+    }
+}
+
+/// Wakes everybody who waits for a feed of the group, and ends these feeds.
+pub(crate) fn cancel(group: &str) {
+    for feed in feeds().values().filter(|feed| feed.group == group) {
+        feed.consumer.cancel();
+    }
+}
+
+/// Feeds that are open, and batches of theirs that are held.
+pub(crate) fn open_feeds() -> (usize, usize) {
+    let feeds = feeds();
+    (feeds.len(), feeds.values().map(|feed| feed.consumer.held()).sum())
+}
+
+fn feeds() -> MutexGuard<'static, BTreeMap<u64, Arc<Feed>>> {
+    FEEDS.lock().expect("no code panics while it holds the table")
+}
