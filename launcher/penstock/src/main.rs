@@ -1,1 +1,72 @@
-fn main() {}
+//! The one binary: subcommands and their flags, and nothing else.
+//!
+//! In: a command line. Out: an exit code; an error is one line on standard error that says what to do.
+//! Each subcommand is a file: raw arguments, resolved into its library's configuration, and the call.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod agent;
+mod run;
+mod version;
+
+/// Feeds training jobs: exact batches from Parquet to every worker, and the whole topology from one
+/// command.
+#[derive(Parser)]
+#[command(name = "penstock", version = version::NUMBER, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  penstock run --num-workers 2 --input digits=data/train train.py --epochs 3
+  penstock run --file job.yaml
+  penstock gateway --listen 127.0.0.1:8815 --dataset digits=data/train
+  penstock inspect data/train
+
+`penstock COMMAND --help` says more about each.";
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Version(version::Args),
+    #[command(hide = true)]
+    Agent(agent::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => run::run(args),
+        Command::Version(args) => version::run(&args),
+        Command::Agent(args) => agent::run(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        report(&error);
+        ExitCode::FAILURE
+    })
+}
+
+/// One line: the error and, behind colons, what caused it.
+#[expect(clippy::print_stderr, reason = "where a command line's errors belong")]
+fn report(error: &anyhow::Error) {
+    eprintln!("error: {}", one_line(&format!("{error:#}")));
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,151 @@
+//! `penstock run`: flags and a job file in, a job run to its end out.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use penstock_launcher::backend::local::{self, Setup};
+use penstock_launcher::job::{BadDuration, Draft, Job, parse_duration};
+use penstock_launcher::terminal::Terminal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// A gateway reads every footer before it is ready.
+const START_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Run a training script as a job: workers, their cluster, their data, their logs.
+///
+/// Every worker runs the same script with TF_CONFIG set, so that MultiWorkerMirroredStrategy finds its
+/// peers. With --input, a gateway and one sidecar a worker feed them: `penstock.feed(dataset="NAME")` in
+/// the script needs no address, rank or world size.
+///
+/// The job succeeds when all workers exit with 0. The first failure ends it; penstock exits with that
+/// task's code (128 + n after signal n), names it and shows its last lines. Output, summary.json and
+/// metrics are kept in the run directory.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Workers to start; worker 0 acts as chief [default: 1].
+    #[arg(long, short = 'n', alias = "num_workers", value_name = "N")]
+    num_workers: Option<u32>,
+
+    /// Start an evaluator too: the same script with task type "evaluator".
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    evaluator: Option<bool>,
+
+    /// Feed the job from a dataset: a file, a directory or a glob of Parquet. May be given again.
+    #[arg(long, value_name = "NAME=URI")]
+    input: Vec<String>,
+
+    /// Run TensorBoard for as long as the job runs, and print its address.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    tensorboard: Option<bool>,
+
+    /// Where scripts write events and TensorBoard reads them; PENSTOCK_LOGDIR tells the scripts
+    /// [default: tensorboard in the run directory].
+    #[arg(long, value_name = "DIR")]
+    logdir: Option<PathBuf>,
+
+    /// Where logs and summary.json go [default: penstock-runs/NAME-TIME].
+    #[arg(long, alias = "run_dir", value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+
+    /// The Python that runs the script [default: python3].
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+
+    /// How long a task may take to end after SIGTERM [default: 10s; 5s once another task has failed].
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    grace: Option<Duration>,
+
+    /// How long the evaluator may go on once the workers are done [default: 5m].
+    #[arg(long, alias = "evaluator_grace", value_name = "TIME", value_parser = length)]
+    evaluator_grace: Option<Duration>,
+
+    /// The job's name, for its run directory [default: the script's].
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Read the job from a YAML file; flags win over it, and its paths start at its own directory.
+    #[arg(long, short = 'f', value_name = "JOB.YAML")]
+    file: Option<PathBuf>,
+
+    /// The script; all that follows it is the script's own.
+    script: Option<PathBuf>,
+
+    /// Arguments of the script.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  penstock run train.py
+  penstock run --num-workers 2 --input digits=data/train train.py --epochs 3
+  penstock run -n 4 --evaluator --tensorboard --python venv/bin/python train.py
+  penstock run --file job.yaml --num-workers 8
+
+A job file:
+  script: train.py
+  args: [--epochs, 3]
+  numWorkers: 2
+  inputs:
+    digits: data/train
+
+What a task finds in its environment: TF_CONFIG, PENSTOCK_RANK, PENSTOCK_WORLD_SIZE, PENSTOCK_RUN_DIR,
+PENSTOCK_LOGDIR, and with inputs PENSTOCK_SIDECAR, PENSTOCK_GATEWAYS, PENSTOCK_DATASETS.";
+
+fn length(text: &str) -> Result<Duration, BadDuration> {
+    parse_duration(text)
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let job = resolve(args)?;
+    let penstock = std::env::current_exe().context("cannot find this program's own file")?;
+    let setup = Setup { penstock, terminal: Terminal::standard(), start_deadline: START_DEADLINE };
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
+    let summary = runtime
+        .block_on(async { local::run(&job, &setup, interrupts()?).await.map_err(anyhow::Error::from) })?;
+    // Exit codes of processes are 0 to 255; anything else would be no failure to a shell.
+    Ok(ExitCode::from(u8::try_from(summary.exit_code).unwrap_or(u8::MAX)))
+}
+
+fn resolve(args: Args) -> anyhow::Result<Job> {
+    let mut flags = Draft {
+        name: args.name,
+        script: args.script,
+        args: (!args.args.is_empty()).then_some(args.args),
+        python: args.python,
+        num_workers: args.num_workers,
+        evaluator: args.evaluator,
+        tensorboard: args.tensorboard,
+        logdir: args.logdir,
+        run_dir: args.run_dir,
+        grace: args.grace,
+        evaluator_grace: args.evaluator_grace,
+        ..Draft::default()
+    };
+    for input in &args.input {
+        flags.add_input(input)?;
+    }
+    let below = args.file.as_deref().map(Draft::from_file).transpose()?.unwrap_or_default();
+    Ok(Job::resolve(flags.over(below))?)
+}
+
+/// SIGINT, SIGTERM and SIGHUP, as they come.
+fn interrupts() -> anyhow::Result<mpsc::Receiver<i32>> {
+    let (tell, interrupts) = mpsc::channel(4);
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let mut signals = signal(kind).context("cannot listen for signals")?;
+        let tell = tell.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                if tell.send(kind.as_raw_value()).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    Ok(interrupts)
+}
