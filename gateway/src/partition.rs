@@ -5,6 +5,9 @@
 //! batch, whatever the world size; every rank has the same number of steps; any step is found in time
 //! that does not grow with it. It knows no rows: a partition is the same in every epoch.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use penstock_proto::{Rank, Remainder, WorldSize};

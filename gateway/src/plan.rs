@@ -19,6 +19,8 @@
 mod cut;
 mod epoch;
 mod random;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use penstock_proto::{Remainder, Shuffle};
 

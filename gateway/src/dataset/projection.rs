@@ -87,7 +87,7 @@ fn find(schema: &Schema, name: &str) -> Result<usize, DatasetError> {
 fn hint(name: &str, known: &[&str]) -> String {
     const SHOWN: usize = 8;
     let quoted = |names: &[&str]| names.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
-    let allowed = (name.chars().count() / 3).max(1);
+    let allowed = name.chars().count().div_ceil(3);
     let mut near: Vec<(usize, &str)> = known
         .iter()
         .map(|&known| (distance(&name.to_lowercase(), &known.to_lowercase()), known))
