@@ -1,0 +1,72 @@
+//! The command line as a person meets it.
+
+use std::process::{Command, Output};
+
+use crate::bed::{Bed, PENSTOCK};
+
+fn penstock(bed: &Bed, arguments: &[&str]) -> Output {
+    Command::new(PENSTOCK).args(arguments).current_dir(bed.directory.path()).output().unwrap()
+}
+
+/// Standard error is one line that holds `expected`, and the code is not zero.
+fn check_refused(bed: &Bed, arguments: &[&str], expected: &str) {
+    let output = penstock(bed, arguments);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success());
+    assert_eq!(error.lines().count(), 1, "one line: {error}");
+    assert!(error.contains(expected), "expected {expected:?} in: {error}");
+}
+
+#[test]
+fn what_cannot_work_is_one_line() {
+    let bed = Bed::new();
+    bed.script("task.sh", "true");
+    std::fs::write(bed.path("job.yaml"), "script: task.sh\nnumberOfWorkers: 2\n").unwrap();
+    check_refused(&bed, &["run", "absent.py"], "the script absent.py does not exist");
+    check_refused(&bed, &["run", "."], "is not a file");
+    check_refused(&bed, &["run"], "no script was given");
+    check_refused(&bed, &["run", "--file", "job.yaml"], "numberOfWorkers");
+    check_refused(&bed, &["run", "--file", "absent.yaml"], "cannot read the job file absent.yaml");
+    check_refused(
+        &bed,
+        &["run", "--python", "absent/python", "task.sh"],
+        "there is no Python at absent/python",
+    );
+    check_refused(&bed, &["run", "--input", "train", "task.sh"], "is not an input");
+}
+
+#[test]
+fn the_exit_code_is_the_first_failures() {
+    let bed = Bed::new();
+    bed.script("task.sh", "echo \"$@\"; exit 42");
+    let output = penstock(&bed, &["run", "--python", "/bin/sh", "task.sh", "--epochs", "3", "-n", "7"]);
+    assert_eq!(output.status.code(), Some(42));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("worker:0 | --epochs 3 -n 7"), "{shown}");
+    assert!(bed.path("penstock-runs").read_dir().unwrap().count() == 1);
+}
+
+#[test]
+fn a_job_file_is_run_from_anywhere() {
+    let bed = Bed::new();
+    std::fs::create_dir(bed.path("jobs")).unwrap();
+    bed.script("jobs/task.sh", "echo \"$1 of $PENSTOCK_WORLD_SIZE\"");
+    let file = "name: small\nscript: task.sh\nargs: [hello]\nnum_workers: 2\npython: sh\n";
+    std::fs::write(bed.path("jobs/job.yaml"), file).unwrap();
+    let output = penstock(&bed, &["run", "--file", "jobs/job.yaml", "--num_workers=3"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.contains("worker:2 | hello of 3"), "{shown}");
+}
+
+#[test]
+fn help_and_version_are_there() {
+    let bed = Bed::new();
+    for arguments in
+        [&["--help"][..], &["run", "--help"], &["version"], &["version", "--json"], &["--version"]]
+    {
+        let output = penstock(&bed, arguments);
+        assert!(output.status.success(), "{arguments:?}");
+        assert!(!output.stdout.is_empty());
+    }
+}

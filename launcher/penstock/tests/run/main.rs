@@ -1,0 +1,11 @@
+//! Jobs on this machine, with real processes and scripts of a few lines; gateway and sidecar are played
+//! by a shell script that says their ready lines, so that what is tested is the launcher.
+
+#![allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping")]
+
+mod bed;
+mod cleanup;
+mod command_line;
+mod ends;
+mod feeding;
+mod surroundings;
