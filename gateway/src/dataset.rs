@@ -14,6 +14,8 @@ mod location;
 mod projection;
 mod schema;
 mod snapshot;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::sync::Arc;
 
@@ -87,7 +89,9 @@ impl Dataset {
         {
             return Ok(Arc::clone(&last.snapshot));
         }
-        let footers: Vec<Footer> = futures::stream::iter(&found)
+        // Collected first: a stream that maps borrows is not seen to be `Send`.
+        let reads: Vec<_> = found
+            .iter()
             .map(|found| {
                 let known = last.as_ref().and_then(|last| last.footer_of(found)).cloned();
                 async move {
@@ -97,9 +101,9 @@ impl Dataset {
                     }
                 }
             })
-            .buffered(CONCURRENT_FOOTERS)
-            .try_collect()
-            .await?;
+            .collect();
+        let footers: Vec<Footer> =
+            futures::stream::iter(reads).buffered(CONCURRENT_FOOTERS).try_collect().await?;
         let snapshot = Arc::new(Snapshot::new(&self.store, &found, &footers)?);
         *last = Some(Last { found, footers, snapshot: Arc::clone(&snapshot) });
         Ok(snapshot)

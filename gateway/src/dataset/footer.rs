@@ -13,7 +13,8 @@ use parquet::DecodeResult;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
-    FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, ParquetMetaDataReader,
+    FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataPushDecoder,
+    ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
 use sha2::{Digest, Sha256};
 
@@ -46,17 +47,20 @@ pub(super) async fn read(store: &dyn ObjectStore, meta: &ObjectMeta) -> Result<F
             .map_err(|source| DatasetError::Read { file: file.file.clone(), source })?;
         if bytes.len() as u64 == wanted { Ok(bytes) } else { Err(file.broken("it became shorter just now")) }
     };
+    if meta.size < END_BYTES {
+        return Err(file.broken(format!("it has only {} bytes", meta.size)));
+    }
     let tail_start = meta.size.saturating_sub(TAIL_BYTES);
     let tail = fetch(tail_start..meta.size).await?;
     let footer = file.footer_range(&tail)?;
     let bytes = if footer.start >= tail_start {
         tail.slice((footer.start - tail_start) as usize..(footer.end - tail_start) as usize)
     } else {
-        fetch(footer).await?
+        fetch(footer.clone()).await?
     };
     let digest = Sha256::digest(&bytes).into();
-    let metadata = parse(&file, move || ParquetMetaDataReader::decode_metadata(&bytes)).await?;
-    file.check_chunks(&metadata)?;
+    let metadata = parse(&file, move || decode(&bytes)).await?;
+    file.check_chunks(&metadata, footer.start)?;
     let metadata = match offset_index_range(&metadata, meta.size) {
         Some(range) => {
             let bytes = fetch(range.clone()).await?;
@@ -71,6 +75,14 @@ pub(super) async fn read(store: &dyn ObjectStore, meta: &ObjectMeta) -> Result<F
         parse(&file, move || ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new()))
             .await?;
     Ok(Footer { arrow, digest })
+}
+
+/// Decodes what reading needs: statistics of values are for pruning, which this release does not do.
+fn decode(footer: &[u8]) -> Result<ParquetMetaData, ParquetError> {
+    let options = ParquetMetaDataOptions::new()
+        .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
+        .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
+    ParquetMetaDataReader::decode_metadata_with_options(footer, Some(&options))
 }
 
 /// Parses away from the async threads, where a panic over garbled bytes is one more refusal.
@@ -97,9 +109,7 @@ impl Named {
 
     /// Where the footer lies, told by the file's last bytes.
     fn footer_range(&self, tail: &[u8]) -> Result<Range<u64>, DatasetError> {
-        let Some(end) = tail.last_chunk::<{ END_BYTES as usize }>() else {
-            return Err(self.broken(format!("it has only {} bytes", self.size)));
-        };
+        let end = tail.last_chunk::<{ END_BYTES as usize }>().expect("the size was checked");
         let end = FooterTail::try_new(end).map_err(|_| {
             self.broken("its end is missing (cut short, still being written, or another format)")
         })?;
@@ -113,8 +123,8 @@ impl Named {
         Ok(before_end - length..before_end)
     }
 
-    /// Refuses what would send a reader outside the file.
-    fn check_chunks(&self, metadata: &ParquetMetaData) -> Result<(), DatasetError> {
+    /// Refuses what would send a reader outside the data, which lies before the footer.
+    fn check_chunks(&self, metadata: &ParquetMetaData, data_end: u64) -> Result<(), DatasetError> {
         for (index, group) in metadata.row_groups().iter().enumerate() {
             if group.num_rows() < 0 {
                 return Err(self.broken(format!("row group {index} claims {} rows", group.num_rows())));
@@ -125,12 +135,11 @@ impl Named {
                     .ok()
                     .zip(u64::try_from(column.compressed_size()).ok())
                     .and_then(|(start, length)| start.checked_add(length))
-                    .is_some_and(|end| end <= self.size);
+                    .is_some_and(|end| end <= data_end);
                 if !within {
                     let column = column.column_path();
                     return Err(self.broken(format!(
-                        "column {column} of row group {index} lies outside its {} bytes",
-                        self.size
+                        "column {column} of row group {index} lies outside its {data_end} bytes of data"
                     )));
                 }
             }

@@ -31,7 +31,8 @@ pub(super) struct Found {
 
 /// Lists a location, sorted by name. Blocks on the file system.
 pub(super) fn list(location: &Location) -> Result<Vec<Found>, DatasetError> {
-    let path = Path::new(location.path());
+    let text = without_stars(location.path());
+    let path = Path::new(text);
     let mut listing = Listing::default();
     // A path that exists is meant as it stands, brackets and all.
     match fs::metadata(path) {
@@ -44,7 +45,7 @@ pub(super) fn list(location: &Location) -> Result<Vec<Found>, DatasetError> {
             listing.root = file.parent().unwrap_or(&file).to_owned();
             listing.file(&file, &metadata)?;
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => listing.pattern(location)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => listing.pattern(text, location)?,
         Err(source) => return Err(DatasetError::List { path: path.to_owned(), source }),
     }
     if listing.found.is_empty() {
@@ -61,8 +62,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn pattern(&mut self, location: &Location) -> Result<(), DatasetError> {
-        let text = location.path();
+    fn pattern(&mut self, text: &str, location: &Location) -> Result<(), DatasetError> {
         // The root is what the pattern says before its first special part.
         let special = text.find(['*', '?', '[']).ok_or_else(|| DatasetError::NoSuchPath {
             path: text.to_owned(),
@@ -173,6 +173,16 @@ impl Listing {
             .iter()
             .map(|part| part.to_string_lossy())
             .any(|part| part.starts_with('.') || (part.starts_with('_') && !part.contains('=')))
+    }
+}
+
+/// What lies below a directory is what the directory stands for.
+fn without_stars(text: &str) -> &str {
+    match text.strip_suffix("**") {
+        Some("") => ".",
+        Some("/") => "/",
+        Some(directory) => directory.strip_suffix('/').unwrap_or(text),
+        None => text,
     }
 }
 
