@@ -12,10 +12,10 @@ pub enum DatasetError {
          file:///absolute/path"
     )]
     UnknownPlace { uri: String },
-    #[error("{uri:?} is not a readable pattern")]
+    #[error("{uri:?} is not a readable pattern: brackets close, and ** stands alone between slashes")]
     Pattern { uri: String, source: glob::PatternError },
-    #[error("there is no {path}: check the path, which is looked for from {}", from.display())]
-    NoSuchPath { path: String, from: PathBuf },
+    #[error("there is no {}: check the path", path.display())]
+    NoSuchPath { path: PathBuf },
     #[error(
         "no Parquet file in {location}: a directory is searched for names that end in .parquet, and names \
          that begin with _ or . are passed over"

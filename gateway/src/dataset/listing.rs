@@ -64,10 +64,7 @@ struct Listing {
 impl Listing {
     fn pattern(&mut self, text: &str, location: &Location) -> Result<(), DatasetError> {
         // The root is what the pattern says before its first special part.
-        let special = text.find(['*', '?', '[']).ok_or_else(|| DatasetError::NoSuchPath {
-            path: text.to_owned(),
-            from: std::env::current_dir().unwrap_or_default(),
-        })?;
+        let special = text.find(['*', '?', '[']).ok_or_else(|| no_such_path(text))?;
         let (base, rest) = match text[..special].rfind('/') {
             Some(slash) => text.split_at(slash + 1),
             None => ("./", text),
@@ -75,10 +72,7 @@ impl Listing {
         self.root = match canonical(Path::new(base)) {
             Ok(root) => root,
             Err(DatasetError::List { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                return Err(DatasetError::NoSuchPath {
-                    path: base.to_owned(),
-                    from: std::env::current_dir().unwrap_or_default(),
-                });
+                return Err(no_such_path(base));
             }
             Err(e) => return Err(e),
         };
@@ -189,6 +183,11 @@ fn without_stars(text: &str) -> &str {
 fn has_parquet_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     PARQUET_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Told in full, so that a relative path from an unexpected directory explains itself.
+fn no_such_path(text: &str) -> DatasetError {
+    DatasetError::NoSuchPath { path: std::path::absolute(text).unwrap_or_else(|_| text.into()) }
 }
 
 fn stat(path: &Path) -> Result<Metadata, DatasetError> {

@@ -54,9 +54,9 @@ impl Projection {
     /// The leaf columns of one file that [`mask`](Self::mask) selects.
     pub fn leaves(&self, footer: &ArrowReaderMetadata) -> Vec<usize> {
         let schema = footer.parquet_schema();
-        (0..schema.num_columns())
-            .filter(|&leaf| self.columns.contains(&schema.get_column_root_idx(leaf)))
-            .collect()
+        let mut is_wanted = vec![false; schema.root_schema().get_fields().len()];
+        self.columns.iter().for_each(|&root| is_wanted[root] = true);
+        (0..schema.num_columns()).filter(|&leaf| is_wanted[schema.get_column_root_idx(leaf)]).collect()
     }
 
     /// Puts a batch that was decoded through [`mask`](Self::mask) into the order asked for, under the one

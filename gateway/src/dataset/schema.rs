@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Fields, Schema, SchemaRef};
 
 use super::DatasetError;
 
@@ -37,48 +37,47 @@ pub(super) fn unify<'a>(
 }
 
 fn check_columns(first: &str, columns: &[FieldRef], file: &str, schema: &Schema) -> Result<(), DatasetError> {
-    let (file, first) = (|| file.to_owned(), || first.to_owned());
     let found = schema.fields();
-    if let Some(column) = columns.iter().find(|column| found.find(column.name()).is_none()) {
-        return Err(DatasetError::MissingColumn {
-            file: file(),
-            column: column.name().clone(),
-            first: first(),
-        });
-    }
-    let known: HashSet<&str> = columns.iter().map(|column| column.name().as_str()).collect();
-    if let Some(column) = found.iter().find(|column| !known.contains(column.name().as_str())) {
-        return Err(DatasetError::ExtraColumn {
-            file: file(),
-            column: column.name().clone(),
-            first: first(),
-        });
-    }
-    if found.len() != columns.len() {
-        let mut names = HashSet::new();
-        let twice = found.iter().find(|field| !names.insert(field.name()));
-        let column = twice.map(|field| field.name().clone()).unwrap_or_default();
-        return Err(DatasetError::DuplicateColumn { file: file(), column });
+    // Names are the same almost always; only where they are not is it worth finding out how.
+    if !columns.iter().map(|column| column.name()).eq(found.iter().map(|field| field.name())) {
+        return Err(unlike_names(first, columns, file, found));
     }
     for (column, found) in columns.iter().zip(found) {
-        if column.name() != found.name() {
-            return Err(DatasetError::ColumnOrder {
-                file: file(),
-                column: found.name().clone(),
-                first: first(),
-            });
-        }
         if column.data_type() != found.data_type() || extension(column) != extension(found) {
             return Err(DatasetError::ColumnType {
-                file: file(),
+                file: file.to_owned(),
                 column: column.name().clone(),
                 found: describe(found),
-                first: first(),
+                first: first.to_owned(),
                 expected: describe(column),
             });
         }
     }
     Ok(())
+}
+
+/// What is wrong with names that are not the first file's.
+fn unlike_names(first: &str, columns: &[FieldRef], file: &str, found: &Fields) -> DatasetError {
+    let (file, first) = (file.to_owned(), first.to_owned());
+    let mut left: HashSet<&str> = columns.iter().map(|column| column.name().as_str()).collect();
+    for field in found {
+        let column = field.name().clone();
+        if left.remove(column.as_str()) {
+            continue;
+        }
+        let is_known = columns.iter().any(|known| known.name() == field.name());
+        return if is_known {
+            DatasetError::DuplicateColumn { file, column }
+        } else {
+            DatasetError::ExtraColumn { file, column, first }
+        };
+    }
+    if let Some(missing) = columns.iter().find(|column| left.contains(column.name().as_str())) {
+        return DatasetError::MissingColumn { file, column: missing.name().clone(), first };
+    }
+    let moved = columns.iter().zip(found).find(|(column, found)| column.name() != found.name());
+    let column = moved.map(|(_, found)| found.name().clone()).unwrap_or_default();
+    DatasetError::ColumnOrder { file, column, first }
 }
 
 fn extension(field: &Field) -> Vec<(&str, &str)> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::file::metadata::RowGroupMetaData;
 use penstock_proto::SnapshotId;
 use sha2::{Digest, Sha256};
 
@@ -95,13 +96,17 @@ impl Snapshot {
     /// Rows and decoded bytes of every block, as the plan wants them. The bytes are estimated from footers
     /// alone, by a rule that does not change between releases.
     pub fn block_shapes(&self, projection: &Projection) -> Vec<BlockShape> {
-        let leaves: Vec<_> = self.files.iter().map(|file| projection.leaves(&file.footer)).collect();
+        // Blocks lie in the order of files, so that one file's leaf columns are enough at a time.
+        let mut leaves = (u32::MAX, Vec::new());
         self.blocks
             .iter()
             .map(|block| {
-                let file = &self.files[block.file as usize];
-                let group = file.footer.metadata().row_group(block.row_group as usize);
-                let bytes = u128::from(estimate::decoded_bytes(group, &leaves[block.file as usize]));
+                let footer = &self.files[block.file as usize].footer;
+                if leaves.0 != block.file {
+                    leaves = (block.file, projection.leaves(footer));
+                }
+                let group = footer.metadata().row_group(block.row_group as usize);
+                let bytes = u128::from(estimate::decoded_bytes(group, &leaves.1));
                 let rows = block.rows.end - block.rows.start;
                 let share = (bytes * u128::from(rows)).checked_div(group_rows(group).into()).unwrap_or(0);
                 BlockShape { rows, bytes: u64::try_from(share).unwrap_or(u64::MAX) }
@@ -133,7 +138,7 @@ fn blocks(file: &File, index: u32) -> Vec<Block> {
         .collect()
 }
 
-fn group_rows(group: &parquet::file::metadata::RowGroupMetaData) -> u64 {
+fn group_rows(group: &RowGroupMetaData) -> u64 {
     u64::try_from(group.num_rows()).expect("footers with negative rows are refused")
 }
 
