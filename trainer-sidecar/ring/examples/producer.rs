@@ -148,7 +148,7 @@ fn text(dtype: DType, id: u64) -> Vec<u8> {
     let text = if id % 5 == 4 {
         String::new()
     } else {
-        format!("row-{id}{}", "-größer".repeat(if id % 3 == 0 { 9 } else { 0 }))
+        format!("row-{id}{}", "-größer".repeat(if id.is_multiple_of(3) { 9 } else { 0 }))
     };
     if dtype == DType::Bytes { [&[0xff, 0], text.as_bytes()].concat() } else { text.into_bytes() }
 }

@@ -144,8 +144,11 @@ impl Consumer {
     /// Ends every pending and later [`Consumer::next`] with [`NextError::Cancelled`].
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
-        // The counter stays raised for ever, so every waiter wakes; it cannot overflow by ones.
-        let _ = rustix::io::write(&self.cancel, &1_u64.to_ne_bytes());
+        if self.connection.check_process().is_ok() {
+            // The counter stays raised for ever, so every waiter wakes; it cannot overflow by ones. In a
+            // forked child it is the parent's counter still.
+            let _ = rustix::io::write(&self.cancel, &1_u64.to_ne_bytes());
+        }
     }
 
     fn understand(&self, message: ToTrainer, memory: Option<OwnedFd>) -> Result<Option<Batch>, NextError> {

@@ -1,0 +1,119 @@
+"""Penstock feeds training: batches of a Parquet dataset in an exact order, in shared memory.
+
+    feed = penstock.feed("data/*.parquet", batch_size=256, shuffle="rows", epochs=3)
+    for batch in feed: ...          # dict of numpy arrays
+    for batch in feed.tf(): ...     # dict of TensorFlow tensors
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from . import _request, _source
+from ._batch import Batch
+from ._feed import Column, Feed, FeedIterator
+from ._native import Stats, stats
+from .errors import (
+    AllSlotsHeldError,
+    ArgumentError,
+    ClosedError,
+    FeedError,
+    ForkedError,
+    NativeError,
+    PenstockError,
+    SidecarError,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AllSlotsHeldError",
+    "ArgumentError",
+    "Batch",
+    "ClosedError",
+    "Column",
+    "Feed",
+    "FeedError",
+    "FeedIterator",
+    "ForkedError",
+    "NativeError",
+    "PenstockError",
+    "SidecarError",
+    "Stats",
+    "feed",
+    "stats",
+]
+
+
+def feed(
+    source: Union[None, str, "os.PathLike[str]"] = None,
+    *,
+    dataset: Optional[str] = None,
+    batch_size: int = 1024,
+    columns: Optional[Sequence[str]] = None,
+    shuffle: str = "none",
+    seed: int = 0,
+    epochs: Optional[int] = 1,
+    remainder: str = "drop",
+    nulls: _request.Nulls = None,
+    rank: Optional[int] = None,
+    world_size: Optional[int] = None,
+    start: Optional[Mapping[str, Any]] = None,
+    lanes: Optional[int] = None,
+    shuffle_bytes: Optional[int] = None,
+    name: Optional[str] = None,
+) -> Feed:
+    """A feed of a dataset.
+
+    source
+        A path, a glob or a directory of Parquet files (a gateway and a sidecar are started for this
+        process and end with it); ``grpc://HOST:PORT[,HOST:PORT]`` for running gateways; None in a task
+        of ``penstock run``, whose environment says where.
+    dataset
+        Which dataset of the gateway; may be left out where there is only one.
+    batch_size
+        Rows of the **global** batch, which all ranks consume together.
+    columns
+        Names in the order wanted; None for all.
+    shuffle
+        ``"none"`` (file order), ``"blocks"`` (row groups change places) or ``"rows"`` (and rows inside
+        windows of ``shuffle_bytes`` bytes in all). ``seed`` and the epoch decide the order.
+    epochs
+        Passes over the dataset; None for a feed without end.
+    remainder
+        What becomes of the last rows that fill no batch: ``"drop"``, ``"pad"`` (repeats them; the bool
+        column ``_valid`` says which rows count) or ``"keep"`` (a short last batch).
+    nulls
+        What a null becomes, by column or ``"*"``: ``"mask"`` (a bool column ``NAME_valid`` follows) or a
+        value to fill in. A null that is not declared is an error.
+    rank, world_size
+        This consumer's share of every batch; by default that of the task, else 0 of 1.
+    start
+        The ``cursor`` of a batch: the feed goes on after it, at any world size.
+    lanes
+        How many stretches of the order are read at once; by default the plan decides.
+    name
+        What errors and metrics call this feed; by default the dataset's name.
+
+    Raises ArgumentError for arguments that cannot be. What needs the dataset is reported when the feed
+    is described or opened: FeedError, SidecarError.
+    """
+    plan = _source.plan(source, dataset, os.environ)
+    request = _request.build(
+        dataset=plan.dataset,
+        name=name,
+        batch_size=batch_size,
+        columns=columns,
+        shuffle=shuffle,
+        seed=seed,
+        epochs=epochs,
+        remainder=remainder,
+        nulls=nulls,
+        rank=rank,
+        world_size=world_size,
+        start=start,
+        lanes=lanes,
+        shuffle_bytes=shuffle_bytes,
+    )
+    return Feed(plan, request, start)

@@ -1,0 +1,146 @@
+"""One batch as numpy arrays over shared memory.
+
+In: a batch of the C ABI. Out: read-only arrays that own their slot: the slot goes back when the last
+array (or view of one) is gone. Numbers are not copied; strings become Python objects.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from . import _native
+from .errors import NativeError
+
+#: Wire number, name and numpy type; string and bytes become objects.
+_DTYPES: dict[int, tuple[str, Any]] = {
+    1: ("bool", np.bool_),
+    2: ("int8", np.int8),
+    3: ("int16", np.int16),
+    4: ("int32", np.int32),
+    5: ("int64", np.int64),
+    6: ("uint8", np.uint8),
+    7: ("uint16", np.uint16),
+    8: ("uint32", np.uint32),
+    9: ("uint64", np.uint64),
+    10: ("float16", np.float16),
+    11: ("bfloat16", None),
+    12: ("float32", np.float32),
+    13: ("float64", np.float64),
+    14: ("string", object),
+    15: ("bytes", object),
+}
+_STRING = 14
+
+
+class Batch(dict[str, np.ndarray]):
+    """A dict of column name to array, ``[rows, …]`` each.
+
+    ``epoch``, ``step`` and ``rows`` say which batch it is; ``cursor`` is the position after it, a
+    JSON-able dict for ``penstock.feed(start=…)``.
+    """
+
+    __slots__ = ("epoch", "step", "rows", "_cursor")
+
+    def __init__(
+        self,
+        arrays: dict[str, np.ndarray],
+        epoch: int,
+        step: int,
+        rows: int,
+        cursor: Callable[[int, int], dict[str, Any]],
+    ) -> None:
+        super().__init__(arrays)
+        self.epoch = epoch
+        self.step = step
+        self.rows = rows
+        self._cursor = cursor
+
+    @property
+    def cursor(self) -> dict[str, Any]:
+        """The position after this batch."""
+        return self._cursor(self.epoch, self.step)
+
+
+class _Slot:
+    """Possession of a batch of the library; given back when nobody refers to it."""
+
+    __slots__ = ("pointer", "_free")
+
+    def __init__(self, pointer: int) -> None:
+        self.pointer = pointer
+        # Bound here: at the interpreter's end the module may be gone before the last array.
+        self._free = _native.library().penstock_batch_free
+
+    def __del__(self) -> None:
+        self._free(self.pointer)
+
+
+class _Memory:
+    """What numpy takes as the owner of an array's memory."""
+
+    __slots__ = ("__array_interface__", "_slot")
+
+    def __init__(self, slot: _Slot, address: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self._slot = slot
+        read_only = True
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, read_only),
+            "shape": shape,
+            "typestr": dtype.str,
+        }
+
+
+def arrays(out: _native.BatchStruct, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The columns of a batch just received, by name."""
+    slot = _Slot(out.batch)
+    if out.columns != len(names):
+        raise NativeError(f"the batch has {out.columns} columns, the description {len(names)}: install one release")
+    return {name: _array(slot, i, name) for i, name in enumerate(names)}
+
+
+def _array(slot: _Slot, i: int, name: str) -> np.ndarray:
+    column = _native.ColumnStruct()
+    _native.check(_native.library().penstock_column(slot.pointer, i, ctypes.byref(column)))
+    shape = tuple(column.dims[: column.ndim])
+    if column.offsets:
+        return _objects(column, shape)
+    dtype = numpy_dtype(column.dtype, name)
+    if column.bytes == 0:
+        empty = np.empty(shape, dtype)
+        empty.flags.writeable = False
+        return empty
+    if column.dtype == 11:
+        # The array interface has no word for bfloat16; its bytes do.
+        return np.asarray(_Memory(slot, column.data, shape, np.dtype(np.uint16))).view(dtype)
+    return np.asarray(_Memory(slot, column.data, shape, dtype))
+
+
+def _objects(column: _native.ColumnStruct, shape: tuple[int, ...]) -> np.ndarray:
+    count = int(np.prod(shape, dtype=np.int64))
+    ends = np.ctypeslib.as_array(ctypes.cast(column.offsets, ctypes.POINTER(ctypes.c_int64)), (count + 1,)).tolist()
+    text = ctypes.string_at(column.data, column.bytes) if column.bytes else b""
+    objects = np.empty(count, object)
+    if column.dtype == _STRING:
+        objects[:] = [text[start:end].decode() for start, end in zip(ends, ends[1:])]
+    else:
+        objects[:] = [text[start:end] for start, end in zip(ends, ends[1:])]
+    objects.flags.writeable = False
+    return objects.reshape(shape)
+
+
+def numpy_dtype(wire: int, name: str) -> np.dtype:
+    """The numpy type of a wire number."""
+    if wire not in _DTYPES:
+        raise NativeError(f"column {name} has the unknown type {wire}: install one release of penstock")
+    kind = _DTYPES[wire][1]
+    if kind is not None:
+        return np.dtype(kind)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise NativeError(f"column {name} is bfloat16, which numpy does not know: pip install ml_dtypes") from None
+    return np.dtype(ml_dtypes.bfloat16)

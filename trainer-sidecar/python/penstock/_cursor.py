@@ -1,0 +1,57 @@
+"""Positions in a feed: plain dicts that a trainer saves in its own checkpoint.
+
+A cursor names the next step to be read. Pure: nothing here opens anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from .errors import ArgumentError
+
+VERSION = 1
+_FIELDS = ("version", "epoch", "step", "snapshot", "seed", "batch_size", "lanes")
+
+
+def after(description: Mapping[str, Any], seed: int, epoch: int, step: int) -> dict[str, Any]:
+    """The cursor behind this step; behind an epoch's last step it is the next epoch's first."""
+    return at(description, seed, epoch, step + 1)
+
+
+def at(description: Mapping[str, Any], seed: int, epoch: int, step: int) -> dict[str, Any]:
+    """The cursor before this step; ``step`` may lie beyond its epoch."""
+    further, step = divmod(step, max(description["steps_per_epoch"], 1))
+    return {
+        "version": VERSION,
+        "snapshot": description["snapshot"],
+        "seed": seed,
+        "batch_size": description["batch_size"],
+        "lanes": description["lanes"],
+        "epoch": epoch + further,
+        "step": step,
+    }
+
+
+def parse(cursor: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks what a user gives as ``start``."""
+    missing = [name for name in _FIELDS if name not in cursor]
+    if missing:
+        raise ArgumentError(f"start is no cursor, it lacks {', '.join(missing)}: give it a batch's .cursor")
+    if cursor["version"] != VERSION:
+        raise ArgumentError(f"start is a cursor of version {cursor['version']}, this release reads version {VERSION}")
+    return dict(cursor)
+
+
+def check(cursor: Mapping[str, Any], description: Mapping[str, Any]) -> None:
+    """Refuses a cursor of another feed: its position would mean other rows."""
+    for field in ("snapshot", "batch_size", "lanes"):
+        check_field(cursor, field, description[field])
+
+
+def check_field(cursor: Mapping[str, Any], field: str, actual: Any) -> None:
+    """Refuses a cursor whose ``field`` is not the feed's."""
+    if cursor[field] != actual:
+        raise ArgumentError(
+            f"start is a cursor of a feed with {field} {cursor[field]!r}, this feed has {actual!r}: "
+            "give the feed the arguments it had, or start anew without a cursor"
+        )

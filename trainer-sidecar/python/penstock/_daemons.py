@@ -1,0 +1,160 @@
+"""A gateway and a sidecar of this process's own.
+
+In: where data is. Out: addresses. One sidecar a process, one gateway a source, started on first use;
+they end when their last feed is closed, when the process ends, and when it is killed (``--exit-with``).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Optional
+
+from . import _native
+from .errors import SidecarError
+
+READY_SECONDS = 60.0
+GRACE_SECONDS = 5.0
+_READY = "listening on "
+
+
+class Daemon:
+    """One child process with a ready line."""
+
+    def __init__(self, name: str, arguments: list[str], directory: Path) -> None:
+        self.name = name
+        self.log = directory / f"{name}.log"
+        command = [str(_native.path("penstock")), *arguments, "--exit-with", str(os.getpid())]
+        with open(self.log, "ab") as log:
+            # A session of its own: Ctrl-C in the terminal is the script's to handle.
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+        try:
+            self.address = self._ready()
+        except BaseException:
+            self.end()
+            raise
+
+    def _ready(self) -> str:
+        """The address of the ready line."""
+        pipe = self.process.stdout
+        assert pipe is not None
+        deadline = time.monotonic() + READY_SECONDS
+        text = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, selectors.EVENT_READ)
+            while True:
+                for line in text.decode(errors="replace").splitlines():
+                    if line.startswith(_READY) and text.endswith(b"\n"):
+                        return line[len(_READY) :].strip()
+                if not selector.select(max(deadline - time.monotonic(), 0)):
+                    raise SidecarError(f"the {self.name} was not ready within {READY_SECONDS:.0f} s: {self._last_words()}")
+                part = os.read(pipe.fileno(), 4096)
+                if not part:
+                    raise SidecarError(f"the {self.name} did not start: {self._last_words()}")
+                text += part
+
+    def _last_words(self) -> str:
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1].strip() if lines else "it said nothing"
+
+    def end(self) -> None:
+        """SIGTERM, a grace, SIGKILL."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class Daemons:
+    """The daemons of one process, counted by their users."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.directory: Optional[Path] = None
+        self.sidecar: Optional[Daemon] = None
+        self.sidecar_users = 0
+        self.gateways: dict[tuple[str, str], tuple[Daemon, int]] = {}
+        self.lock = threading.Lock()
+
+    def take_sidecar(self) -> str:
+        """The socket of the private sidecar."""
+        with self.lock:
+            if self.sidecar is None or self.sidecar.process.poll() is not None:
+                directory = self._directory()
+                socket = directory / f"sidecar-{time.monotonic_ns()}.sock"
+                self.sidecar = Daemon("sidecar", ["sidecar", "--listen", str(socket)], directory)
+            self.sidecar_users += 1
+            return self.sidecar.address[len("unix:") :]
+
+    def take_gateway(self, uri: str, dataset: str) -> str:
+        """The address of the private gateway of these files, served as ``dataset``."""
+        with self.lock:
+            daemon, users = self.gateways.get((uri, dataset), (None, 0))
+            if daemon is None or daemon.process.poll() is not None:
+                arguments = ["gateway", "--listen", "127.0.0.1:0", "--dataset", f"{dataset}={uri}"]
+                daemon = Daemon("gateway", arguments, self._directory())
+            self.gateways[uri, dataset] = (daemon, users + 1)
+            return daemon.address
+
+    def give_back_sidecar(self) -> None:
+        """The reverse of :meth:`take_sidecar`."""
+        with self.lock:
+            self.sidecar_users -= 1
+            if self.sidecar_users == 0 and self.sidecar is not None:
+                self.sidecar.end()
+                self.sidecar = None
+
+    def give_back_gateway(self, uri: str, dataset: str) -> None:
+        """The reverse of :meth:`take_gateway`."""
+        with self.lock:
+            daemon, users = self.gateways.pop((uri, dataset))
+            if users > 1:
+                self.gateways[uri, dataset] = (daemon, users - 1)
+            else:
+                daemon.end()
+
+    def end(self) -> None:
+        """Ends all of them; at the process's end."""
+        if os.getpid() != self.pid:
+            return
+        daemons = [daemon for daemon, _ in self.gateways.values()]
+        if self.sidecar is not None:
+            daemons.insert(0, self.sidecar)
+        for daemon in daemons:
+            daemon.end()
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _directory(self) -> Path:
+        if self.directory is None:
+            # A socket's path has room for 107 bytes only.
+            base = tempfile.gettempdir()
+            self.directory = Path(tempfile.mkdtemp(prefix="penstock-", dir=base if len(base) <= 50 else "/tmp"))
+        return self.directory
+
+
+_current: Optional[Daemons] = None
+
+
+def of_this_process() -> Daemons:
+    """The daemons of this process; a forked child has its own."""
+    global _current
+    if _current is None or _current.pid != os.getpid():
+        _current = Daemons()
+        atexit.register(_current.end)
+    return _current

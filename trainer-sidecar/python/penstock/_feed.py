@@ -1,0 +1,223 @@
+"""A feed: what :func:`penstock.feed` returns.
+
+In: a source and a request. Out: iterators, each with a ring of its own. A feed opens nothing for good
+by itself: asking it for its schema describes, iterating opens, closing ends both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import json
+import os
+import uuid
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional
+
+from . import _batch, _cursor, _native, _request, _source
+from ._batch import Batch
+from .errors import ClosedError, PenstockError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+#: How long a sidecar may take to answer: it asks a gateway, which may read many footers.
+OPEN_SECONDS = 120.0
+#: How long iteration waits while this process holds every batch before it says so.
+HELD_SECONDS = 10
+#: A wait at once; between two, Python handles signals.
+_SLICE_MS = 1000
+
+
+class Column(NamedTuple):
+    """One column: name, type (``"float32"``, ``"string"``, …) and the shape of a row."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Feed:
+    """Batches of a dataset in an exact order. Made by :func:`penstock.feed`."""
+
+    def __init__(
+        self,
+        plan: _source.Plan,
+        request: Mapping[str, Any],
+        start: Optional[Mapping[str, Any]] = None,
+        whole: Optional["Feed"] = None,
+    ) -> None:
+        self._plan = plan
+        self._request = dict(request)
+        self._start = start
+        self._group = uuid.uuid4().hex
+        self._closed = False
+        self._whole = whole  # a feed of one epoch shares, and keeps, the place of the whole
+        self._place = whole._place if whole is not None else _source.open_place(plan)
+        gateways = {"gateways": list(self._place.gateways)} if self._place.gateways else {}
+        self._request_json = json.dumps({**request, **gateways})
+        # Also when the feed is dropped or the interpreter ends: a thread of TensorFlow's that waits for
+        # a batch would keep it from ending.
+        close_place = self._place.close if whole is None else None
+        self._end = weakref.finalize(self, _end, os.getpid(), self._group, close_place)
+
+    # What the feed is.
+
+    @functools.cached_property
+    def description(self) -> dict[str, Any]:
+        """Everything known before the first batch: rows, steps, lanes, snapshot, columns, …
+
+        Raises FeedError when the feed is refused, SidecarError when nobody answers.
+        """
+        self._check_open()
+        description = json.loads(_native.describe(self._place.socket, self._request_json, OPEN_SECONDS))
+        return self._checked(description)
+
+    @property
+    def schema(self) -> dict[str, Column]:
+        """The columns of every batch by name, masks and ``_valid`` included."""
+        return {c["name"]: Column(c["name"], c["dtype"], tuple(c["shape"])) for c in self.description["columns"]}
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of one whole epoch; the same on every rank."""
+        return self.description["steps_per_epoch"]
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of this rank's batch (the last of an epoch may have fewer under ``remainder="keep"``)."""
+        return self.description["rows_per_step"]
+
+    @property
+    def name(self) -> str:
+        """The name that errors and metrics use."""
+        return self._request["name"]
+
+    def __len__(self) -> int:
+        """Batches that an iteration gives. TypeError for an endless feed."""
+        epochs, start = self._request["epochs"], self.description["start"]
+        if epochs is None:
+            raise TypeError("an endless feed has no length")
+        return max(epochs - start["epoch"], 0) * self.steps_per_epoch - (start["step"] if epochs > start["epoch"] else 0)
+
+    def __repr__(self) -> str:
+        feed = self._request["feed"]
+        epochs = self._request["epochs"]
+        lines = [f"penstock.feed({self.name!r}): dataset {feed['dataset']!r}"]
+        try:
+            about = self.description
+        except PenstockError as error:
+            return "\n".join([*lines, f"  cannot be described: {error}"])
+        total = "without end" if epochs is None else f"{epochs} epoch{'s' if epochs != 1 else ''}"
+        lines.append(
+            f"  {about['rows']} rows, {about['steps_per_epoch']} steps an epoch of {about['batch_size']} rows, {total}; "
+            f"remainder {feed['remainder']} ({about['dropped']} rows dropped an epoch)"
+        )
+        lines.append(f"  rank {about['rank']} of {about['world_size']}: {about['rows_per_step']} rows a step")
+        lines.append(f"  order: shuffle {feed['shuffle']}, seed {feed['seed']}, {about['lanes']} lanes; snapshot {about['snapshot'][:12]}")
+        lines.extend(f"  {c.name}: {c.dtype}{list(c.shape) or ''}" for c in self.schema.values())
+        return "\n".join(lines)
+
+    # Its batches.
+
+    def __iter__(self) -> "FeedIterator":
+        """Iterates from the feed's start; every iteration opens a ring of its own."""
+        self._check_open()
+        return FeedIterator(self)
+
+    def tf(self, prefetch: int = 2) -> "tf.data.Dataset":
+        """The feed as a ``tf.data.Dataset`` of a dict of tensors ``[rows, …]``.
+
+        Tensors of numbers lie in shared memory and keep their slot until they are gone. ``prefetch`` is
+        the number of batches that TensorFlow takes ahead (0: none). Under a MultiWorkerMirroredStrategy:
+        ``strategy.distribute_datasets_from_function(lambda context: feed.tf())``. A ``fit`` of several
+        epochs takes a feed of as many and ``steps_per_epoch=feed.steps_per_epoch``.
+        """
+        from . import _tf
+
+        self._check_open()
+        return _tf.dataset(self, prefetch)
+
+    def epoch(self, epoch: int) -> "Feed":
+        """The same feed for this one epoch, counted from 0."""
+        self._check_open()
+        return Feed(self._plan, _request.one_epoch(self._request, epoch), self._start, self)
+
+    def cursor(self, steps: int = 0) -> dict[str, Any]:
+        """The position after ``steps`` batches of this feed, for ``penstock.feed(start=…)``."""
+        start = self.description["start"]
+        return _cursor.at(self.description, self._request["feed"]["seed"], start["epoch"], start["step"] + steps)
+
+    # Its end.
+
+    def close(self) -> None:
+        """Ends the feed's iterators, and the gateway and sidecar that were started for it alone."""
+        self._closed = True
+        self._end()
+
+    def __enter__(self) -> "Feed":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"feed '{self.name}' was closed")
+
+    def _checked(self, description: dict[str, Any]) -> dict[str, Any]:
+        if self._start is not None:
+            _cursor.check(self._start, description)
+        return description
+
+
+class FeedIterator(Iterator[Batch]):
+    """One pass over a feed. Close it, or drop it, to end it early."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed  # keeps the private daemons
+        self._handle = _native.open_feed(feed._place.socket, feed._request_json, feed._group, OPEN_SECONDS)
+        self._close = weakref.finalize(self, _close, self._handle, os.getpid())
+        description = feed._checked(json.loads(_native.description(self._handle)))
+        self._names = [column["name"] for column in description["columns"]]
+        seed = feed._request["feed"]["seed"]
+        self._cursor: Callable[[int, int], dict[str, Any]] = functools.partial(_cursor.after, description, seed)
+
+    def __next__(self) -> Batch:
+        out = _native.BatchStruct()
+        library = _native.library()
+        for held in itertools.count():
+            kind = library.penstock_next(self._handle, _SLICE_MS, ctypes.byref(out))
+            if kind == 0:
+                arrays = _batch.arrays(out, self._names)
+                return Batch(arrays, out.epoch, out.step, out.rows, self._cursor)
+            if kind == _native.END:
+                raise StopIteration
+            if kind == _native.ALL_SLOTS_HELD and held * _SLICE_MS < HELD_SECONDS * 1000:
+                continue
+            if kind not in (_native.NOT_YET, _native.INTERRUPTED):
+                raise _native.failure(kind)
+        raise AssertionError("counting does not end")
+
+    def acknowledge(self, batch: Batch) -> None:
+        """Tells the sidecar that the effect of this batch is safe."""
+        _native.check(_native.library().penstock_acknowledge(self._handle, batch.epoch, batch.step))
+
+    def close(self) -> None:
+        """Ends the pass; batches that are held stay readable."""
+        self._close()
+
+
+def _close(handle: int, pid: int) -> None:
+    # A forked child inherits the object but not the feed.
+    if os.getpid() == pid:
+        _native.library().penstock_close(handle)
+
+
+def _end(pid: int, group: str, close_place: Optional[Callable[[], None]]) -> None:
+    if os.getpid() != pid:
+        return
+    _native.library().penstock_cancel(group.encode())
+    if close_place is not None:
+        close_place()

@@ -1,0 +1,129 @@
+"""From the arguments of :func:`penstock.feed` to the request that a sidecar understands.
+
+Pure: checks what can be checked without the dataset; the gateway checks the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from . import _cursor
+from .errors import ArgumentError
+
+VERSION = 1
+SHUFFLES = ("none", "blocks", "rows")
+REMAINDERS = ("drop", "pad", "keep")
+
+Nulls = Union[None, str, int, float, bool, Mapping[str, Any]]
+
+
+def build(
+    *,
+    dataset: str,
+    name: Optional[str],
+    batch_size: int,
+    columns: Optional[Sequence[str]],
+    shuffle: str,
+    seed: int,
+    epochs: Optional[int],
+    remainder: str,
+    nulls: Nulls,
+    rank: Optional[int],
+    world_size: Optional[int],
+    start: Optional[Mapping[str, Any]],
+    lanes: Optional[int],
+    shuffle_bytes: Optional[int],
+    memory: Optional[int] = None,
+) -> dict[str, Any]:
+    """The request as a JSON-able dict. Rank and world size stay open when they are not given."""
+    feed: dict[str, Any] = {
+        "dataset": dataset,
+        "batch_size": _whole("batch_size", batch_size, 1),
+        "shuffle": _choice("shuffle", shuffle, SHUFFLES),
+        "seed": _whole("seed", seed, 0),
+        "remainder": _choice("remainder", remainder, REMAINDERS),
+    }
+    if columns is not None:
+        feed["columns"] = _columns(columns)
+    if (rank is None) != (world_size is None):
+        raise ArgumentError("rank and world_size go together: give both or neither")
+    if rank is not None and world_size is not None:
+        feed["world_size"] = _whole("world_size", world_size, 1)
+        feed["rank"] = _whole("rank", rank, 0)
+        if rank >= world_size:
+            raise ArgumentError(f"rank {rank} is not in a world of {world_size}: ranks count from 0")
+        if batch_size < world_size:
+            raise ArgumentError(
+                f"batch_size {batch_size} is smaller than the world of {world_size}: it is the global batch, "
+                f"raise it to at least {world_size}"
+            )
+    for field, value, least in (("lanes", lanes, 1), ("shuffle_bytes", shuffle_bytes, 1)):
+        if value is not None:
+            feed[field] = _whole(field, value, least)
+    if start is not None:
+        cursor = _cursor.parse(start)
+        for field, value in (("seed", seed), ("batch_size", batch_size)):
+            _cursor.check_field(cursor, field, value)
+        feed.update(epoch=cursor["epoch"], start_step=cursor["step"], snapshot=cursor["snapshot"])
+    request: dict[str, Any] = {
+        "version": VERSION,
+        "name": name or dataset,
+        "feed": feed,
+        "epochs": None if epochs is None else _whole("epochs", epochs, 1),
+    }
+    declared = _nulls(nulls)
+    if declared:
+        request["nulls"] = declared
+    if memory is not None:
+        request["memory"] = _whole("memory", memory, 1)
+    return request
+
+
+def one_epoch(request: Mapping[str, Any], epoch: int) -> dict[str, Any]:
+    """The same feed for one epoch; it begins where the feed does if that lies in the epoch."""
+    _whole("epoch", epoch, 0)
+    epochs = request["epochs"]
+    if epochs is not None and epoch >= epochs:
+        raise ArgumentError(f"epoch {epoch} is not in a feed of {epochs} epochs: they count from 0")
+    feed = dict(request["feed"])
+    if feed.get("epoch", 0) != epoch:
+        feed.update(epoch=epoch, start_step=0)
+    return {**request, "feed": feed, "epochs": epoch + 1}
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    try:
+        whole = value.__index__()
+    except AttributeError:
+        raise ArgumentError(f"{name} is {value!r}: it must be a whole number") from None
+    if isinstance(value, bool) or whole < least:
+        raise ArgumentError(f"{name} is {value!r}: it must be a whole number of at least {least}")
+    return whole
+
+
+def _choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise ArgumentError(f"{name} is {value!r}: use {', '.join(repr(choice) for choice in choices)}")
+    return value
+
+
+def _columns(columns: Sequence[str]) -> list[str]:
+    if isinstance(columns, str):
+        raise ArgumentError(f"columns is the text {columns!r}: give a list, [{columns!r}]")
+    listed = list(columns)
+    if not listed or not all(isinstance(column, str) for column in listed):
+        raise ArgumentError("columns must be a list of at least one column name, or None for all")
+    return listed
+
+
+def _nulls(nulls: Nulls) -> dict[str, Any]:
+    if nulls is None:
+        return {}
+    if not isinstance(nulls, Mapping):
+        nulls = {"*": nulls}
+    for column, choice in nulls.items():
+        if not isinstance(column, str) or not isinstance(choice, (str, int, float, bool)):
+            raise ArgumentError(
+                f"nulls says {choice!r} for {column!r}: use \"mask\" or a value to fill in, by column name or \"*\""
+            )
+    return dict(nulls)

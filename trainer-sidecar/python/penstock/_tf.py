@@ -1,0 +1,112 @@
+"""A feed as ``tf.data.Dataset``. TensorFlow is imported here and nowhere else.
+
+The dataset is a raw GeneratorDataset: its iterator opens a ring of its own, takes batches until the
+feed's end, and closes what it opened. ``Dataset.map`` over an op would turn the end into an error, and
+``from_generator`` would copy every batch through Python.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Sequence
+
+import tensorflow as tf
+
+from . import _native
+
+if TYPE_CHECKING:
+    from ._feed import Feed
+
+_DTYPES = {
+    "bool": tf.bool,
+    "int8": tf.int8,
+    "int16": tf.int16,
+    "int32": tf.int32,
+    "int64": tf.int64,
+    "uint8": tf.uint8,
+    "uint16": tf.uint16,
+    "uint32": tf.uint32,
+    "uint64": tf.uint64,
+    "float16": tf.float16,
+    "bfloat16": tf.bfloat16,
+    "float32": tf.float32,
+    "float64": tf.float64,
+    "string": tf.string,
+    "bytes": tf.string,
+}
+
+
+def dataset(feed: "Feed", prefetch: int) -> tf.data.Dataset:
+    """See :meth:`penstock.Feed.tf`."""
+    _native.register_ops()
+    spec = element_spec(feed)
+    # tf.nest flattens dicts by sorted name; the ring has the description's order.
+    position = {name: i for i, name in enumerate(spec)}
+    columns = [position[name] for name in tf.nest.flatten({name: name for name in spec})]
+    flat = tf.nest.flatten(spec)
+    types, shapes = [each.dtype for each in flat], [each.shape for each in flat]
+
+    @tf.function(input_signature=[])
+    def init() -> tf.Tensor:
+        attrs = {"request": feed._request_json, "socket": feed._place.socket, "group": feed._group}
+        return _op("PenstockOpen", [], [tf.int64], {k: _text(v) for k, v in attrs.items()}, [tf.TensorShape([])])[0]
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int64)])
+    def following(handle: tf.Tensor) -> Sequence[tf.Tensor]:
+        value = tf.compat.v1.AttrValue
+        attrs = {
+            "columns": value(list=value.ListValue(i=columns)),
+            "output_types": value(list=value.ListValue(type=[each.as_datatype_enum for each in types])),
+            "output_shapes": value(list=value.ListValue(shape=[each.as_proto() for each in shapes])),
+        }
+        return _op("PenstockNext", [handle], types, attrs, shapes)
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int64)])
+    def finalize(handle: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([_operation("PenstockClose", [handle], [], {})]):
+            return tf.identity(handle)
+
+    functions = [function.get_concrete_function() for function in (init, following, finalize)]
+    variant = tf.raw_ops.GeneratorDataset(
+        init_func_other_args=[],
+        next_func_other_args=[],
+        finalize_func_other_args=[],
+        init_func=functions[0],
+        next_func=functions[1],
+        finalize_func=functions[2],
+        output_types=types,
+        output_shapes=shapes,
+    )
+    made = tf.data.experimental.from_variant(variant, spec)
+    # The graph functions live as long as the dataset, and so does the feed with its private daemons.
+    made._penstock = (feed, functions)
+    options = tf.data.Options()
+    # Every rank has its own share already.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    made = made.with_options(options)
+    return made.prefetch(prefetch) if prefetch else made
+
+
+def element_spec(feed: "Feed") -> dict[str, tf.TensorSpec]:
+    """Name to ``TensorSpec([rows, …], dtype)``; rows are open under ``remainder="keep"``."""
+    rows = None if feed._request["feed"]["remainder"] == "keep" else feed.rows_per_step
+    return {
+        column.name: tf.TensorSpec([rows, *column.shape], _DTYPES[column.dtype], name=None)
+        for column in feed.schema.values()
+    }
+
+
+def _op(name: str, inputs: list[Any], types: list[Any], attrs: dict[str, Any], shapes: list[Any]) -> list[tf.Tensor]:
+    outputs = _operation(name, inputs, types, attrs).outputs
+    for output, shape in zip(outputs, shapes):
+        output.set_shape(shape)
+    return list(outputs)
+
+
+def _operation(name: str, inputs: list[Any], types: list[Any], attrs: dict[str, Any]) -> tf.Operation:
+    # The library may have been loaded before TensorFlow was, so tf.load_op_library has no wrappers.
+    graph = tf.compat.v1.get_default_graph()
+    return graph.create_op(name, inputs, types, attrs=attrs)
+
+
+def _text(text: str) -> tf.compat.v1.AttrValue:
+    return tf.compat.v1.AttrValue(s=text.encode())
