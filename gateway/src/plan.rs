@@ -14,6 +14,9 @@
 //! 3. Under `rows`, the rows of a lane are first permuted inside consecutive windows.
 //! 4. The last N mod B rows of the sequence are the remainder; they are in no lane and no window.
 //!
+//! L and the windows, where a feed does not set them, follow from the batch, the blocks and `shuffle_bytes`
+//! (module `cut`); permutations from hashes of numbers (module `random`). A test pins both.
+//!
 //! The world size appears nowhere: a rank's share of a step is cut in [`crate::partition`].
 
 mod cut;

@@ -1,5 +1,7 @@
 //! What can be wrong with a dataset, told to the person who named it.
 
+use std::error::Error;
+use std::io;
 use std::path::PathBuf;
 
 use penstock_proto::Code;
@@ -22,7 +24,7 @@ pub enum DatasetError {
     )]
     NoFiles { location: String },
     #[error("cannot list {}", path.display())]
-    List { path: PathBuf, source: std::io::Error },
+    List { path: PathBuf, source: io::Error },
     #[error("{} has a name that is not UTF-8 or not a path: rename it", path.display())]
     Name { path: PathBuf },
     #[error("cannot read {file}")]
@@ -65,8 +67,9 @@ impl DatasetError {
         match self {
             Self::UnknownPlace { .. } => Code::Unsupported,
             Self::Pattern { .. } => Code::InvalidFeed,
-            Self::Read { source: object_store::Error::NotFound { .. }, .. } => Code::BadFile,
-            Self::Read { .. } | Self::List { .. } => Code::StoreUnavailable,
+            // A file that the listing saw and the store does not is being replaced: the next look may do.
+            Self::Read { source, .. } => store_code(source),
+            Self::List { source, .. } => store_code(source),
             Self::UnknownColumn { .. } => Code::UnknownColumn,
             Self::ColumnTwice { .. } => Code::InvalidFeed,
             Self::Worker { .. } => Code::Internal,
@@ -81,5 +84,32 @@ impl DatasetError {
             | Self::ExtraColumn { .. }
             | Self::ColumnOrder { .. } => Code::BadFile,
         }
+    }
+}
+
+/// A store may answer later, unless it says that it never will.
+fn store_code(error: &(dyn Error + 'static)) -> Code {
+    let is_denied = |cause: &(dyn Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
+    };
+    let mut causes = std::iter::successors(Some(error), |cause| cause.source());
+    if causes.any(is_denied) { Code::BadFile } else { Code::StoreUnavailable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forbidden_is_not_tried_again() {
+        let code = |kind: io::ErrorKind| {
+            let source = object_store::Error::Generic {
+                store: "LocalFileSystem",
+                source: Box::new(io::Error::from(kind)),
+            };
+            DatasetError::Read { file: "/x".to_owned(), source }.code()
+        };
+        assert_eq!(code(io::ErrorKind::PermissionDenied), Code::BadFile);
+        assert_eq!(code(io::ErrorKind::TimedOut), Code::StoreUnavailable);
     }
 }
