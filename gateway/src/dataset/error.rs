@@ -89,11 +89,14 @@ impl DatasetError {
 
 /// A store may answer later, unless it says that it never will.
 fn store_code(error: &(dyn Error + 'static)) -> Code {
-    let is_denied = |cause: &(dyn Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
-    };
-    let mut causes = std::iter::successors(Some(error), |cause| cause.source());
-    if causes.any(is_denied) { Code::BadFile } else { Code::StoreUnavailable }
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied) {
+            return Code::BadFile;
+        }
+        cause = error.source();
+    }
+    Code::StoreUnavailable
 }
 
 #[cfg(test)]
