@@ -1,1 +1,20 @@
-//! Being built.
+//! The trainer sidecar: Flight streams in, exact batches in shared memory out.
+//!
+//! In: gateways, and feeds that trainers ask for over a Unix socket. Out: one ring a feed. The promise:
+//! every row that a feed owes is handed over once and in order, whatever breaks on the way. It knows
+//! neither the gateway's code nor TensorFlow.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
+
+mod batcher;
+mod config;
+mod feed;
+mod metrics;
+mod pack;
+mod request;
+mod sidecar;
+mod stream;
+mod subscribe;
+
+pub use config::{Config, DEFAULT_MEMORY, Deadlines};
+pub use sidecar::{Bound, Sidecar, StartError};

@@ -1,0 +1,56 @@
+//! What a sidecar is started with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bytes of all feeds together when nothing is said.
+pub const DEFAULT_MEMORY: u64 = 1 << 30;
+
+/// Everything a sidecar needs to know before a trainer asks for anything.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Path of the Unix socket, at most 107 bytes. A directory that is not there is made, for this user
+    /// alone.
+    pub listen: PathBuf,
+    /// `grpc://HOST:PORT` of the gateways for feeds that name none.
+    pub gateways: Vec<String>,
+    /// Bytes that all feeds together may hold: rings, and what was received and not packed yet. A feed
+    /// that does not say how much it wants gets a quarter.
+    pub memory: u64,
+    pub deadlines: Deadlines,
+}
+
+impl Config {
+    pub fn new(listen: impl Into<PathBuf>) -> Self {
+        Self {
+            listen: listen.into(),
+            gateways: Vec::new(),
+            memory: DEFAULT_MEMORY,
+            deadlines: Deadlines::default(),
+        }
+    }
+}
+
+/// How long a feed is patient, and with what.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// For a connection to a gateway to be made.
+    pub connect: Duration,
+    /// For the next message of a stream, or an answer: a gateway that is silent for longer is left.
+    pub stall: Duration,
+    /// From the last step received to giving up, when every gateway was left.
+    pub give_up: Duration,
+    /// For memory that other feeds hold.
+    pub memory: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            stall: Duration::from_secs(60),
+            give_up: Duration::from_secs(60),
+            memory: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Slots between a feed and its trainer: which are free, who waits, and what large batches have leased.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use penstock_daemon::Lease;
+use penstock_proto::{Code, Error};
+use penstock_ring::{FreeSlot, Ring, SlotId};
+use tokio::sync::Notify;
+
+/// The feed's side of its ring. The ring comes when the size of its slots is known.
+pub(super) struct Outlet {
+    ring: OnceLock<Ring>,
+    released: Notify,
+    with_trainer: AtomicU32,
+    /// Of batches that have memory of their own, by the slot they occupy.
+    leases: Mutex<BTreeMap<SlotId, Lease>>,
+}
+
+impl Outlet {
+    pub(super) fn new() -> Self {
+        Self {
+            ring: OnceLock::new(),
+            released: Notify::new(),
+            with_trainer: AtomicU32::new(0),
+            leases: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Gives it its ring, once.
+    pub(super) fn install(&self, ring: Ring) -> &Ring {
+        self.ring.get_or_init(|| ring)
+    }
+
+    /// Slots that the trainer holds.
+    pub(super) fn with_trainer(&self) -> u32 {
+        self.with_trainer.load(Ordering::Acquire)
+    }
+
+    /// Waits for a free slot; there is one task that does.
+    pub(super) async fn free_slot(&self, ring: &Ring) -> FreeSlot {
+        loop {
+            if let Some(slot) = ring.take() {
+                return slot;
+            }
+            self.released.notified().await;
+        }
+    }
+
+    /// Counts a slot as the trainer's, before it is told.
+    pub(super) fn hand_out(&self, slot: SlotId, lease: Option<Lease>) {
+        self.with_trainer.fetch_add(1, Ordering::AcqRel);
+        if let Some(lease) = lease {
+            self.leases.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, lease);
+        }
+    }
+
+    /// Takes a slot back from the trainer.
+    ///
+    /// # Errors
+    /// It does not hold that slot.
+    pub(super) fn take_back(&self, slot: SlotId) -> Result<(), Error> {
+        let Some(ring) = self.ring.get() else {
+            return Err(Error::new(Code::Internal, "the trainer released a slot before it had a ring"));
+        };
+        ring.release(slot).map_err(|error| Error::chain(Code::Internal, &error))?;
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner).remove(&slot);
+        self.with_trainer.fetch_sub(1, Ordering::AcqRel);
+        self.released.notify_one();
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! How a feed divides its memory. Pure.
+
+/// Slots when there is memory for them: prefetch, what the trainer holds, and some to spare.
+const MOST_SLOTS: u64 = 8;
+/// One is read while another is written.
+const FEWEST_SLOTS: u64 = 2;
+const SMALLEST_WINDOW: u64 = 64 << 10;
+const LARGEST_WINDOW: u64 = 16 << 20;
+
+/// Bytes that HTTP/2 may have in flight: a sixteenth of the feed.
+pub(super) fn window(memory: u64) -> u32 {
+    let window = (memory / 16).clamp(SMALLEST_WINDOW, LARGEST_WINDOW);
+    u32::try_from(window).expect("the largest window fits")
+}
+
+/// Ring and queue of a feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Division {
+    pub(super) slots: u32,
+    /// Bytes received and not packed yet.
+    pub(super) queue: u64,
+}
+
+/// The least memory for slots of that size: the ring's fewest, and a step on its way into them.
+pub(super) fn needed(slot_bytes: u64) -> u64 {
+    let slots = slot_bytes.saturating_mul(FEWEST_SLOTS + 1);
+    // A window is a sixteenth of the whole.
+    slots.saturating_add((slots / 15).clamp(SMALLEST_WINDOW, LARGEST_WINDOW))
+}
+
+/// Half for slots, as far as they are wanted, the rest for the queue. `None` below [`needed`].
+pub(super) fn divide(memory: u64, slot_bytes: u64) -> Option<Division> {
+    if memory < needed(slot_bytes) {
+        return None;
+    }
+    let left = memory - u64::from(window(memory));
+    let slots = (left / 2 / slot_bytes.max(1)).clamp(FEWEST_SLOTS, MOST_SLOTS);
+    let queue = left.checked_sub(slots * slot_bytes)?;
+    Some(Division { slots: u32::try_from(slots).expect("few"), queue })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_large_memory_has_all_slots_and_a_small_one_two() {
+        assert_eq!(divide(256 << 20, 1 << 20).unwrap().slots, 8);
+        assert_eq!(divide(needed(8 << 20), 8 << 20).unwrap().slots, 2);
+        assert_eq!(divide(needed(8 << 20) - 1, 8 << 20), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn the_parts_are_the_whole(slot_bytes in 4096_u64..(1 << 34), more in 0_u64..(1 << 34)) {
+            let memory = needed(slot_bytes) + more;
+            let Division { slots, queue } = divide(memory, slot_bytes).unwrap();
+            prop_assert_eq!(u64::from(slots) * slot_bytes + queue + u64::from(window(memory)), memory);
+            prop_assert!(queue >= slot_bytes, "a step on its way fits");
+        }
+    }
+}

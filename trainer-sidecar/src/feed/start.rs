@@ -1,0 +1,93 @@
+//! From a request to what a feed needs before its first row: subscription, pack plan, description.
+
+use std::sync::Arc;
+
+use penstock_proto::{Code, Error, FeedRequest, Remainder};
+
+use super::{House, description, size};
+use crate::batcher::Rows;
+use crate::pack::PackPlan;
+use crate::request::Request;
+use crate::subscribe::{Gateways, Link, Subscription};
+
+/// What a feed is made of.
+pub(super) struct Start {
+    pub(super) request: Request,
+    pub(super) subscription: Subscription,
+    pub(super) gateways: Gateways,
+    pub(super) link: Link,
+    pub(super) plan: Arc<PackPlan>,
+    /// Bytes the feed may hold, unless its slots turn out to need more.
+    pub(super) memory: u64,
+}
+
+impl Start {
+    /// Asks a gateway.
+    ///
+    /// # Errors
+    /// A feed that cannot be: refused by the gateway, not to be packed, without a single step, or
+    /// larger than the sidecar's memory; or no gateway.
+    pub(super) async fn new(house: &House, mut request: Request) -> Result<Self, Error> {
+        let known = if request.gateways.is_empty() { &house.gateways } else { &request.gateways };
+        let mut gateways =
+            Gateways::new(known.clone(), house.deadlines.give_up).ok_or_else(|| {
+                Error::new(
+                    Code::InvalidFeed,
+                    "no gateway is known: start the sidecar with --gateway grpc://HOST:PORT, or give the feed one",
+                )
+            })?;
+        let total = house.budget.total();
+        let memory = request.memory.unwrap_or(total / 4);
+        if memory > total {
+            return Err(Error::new(
+                Code::InvalidFeed,
+                format!(
+                    "the feed wants {memory} bytes of memory and the sidecar has {total}: ask for less, or raise the sidecar's --memory"
+                ),
+            ));
+        }
+        let link = Link { deadlines: house.deadlines, window: size::window(memory) };
+        let subscription = gateways.subscribe(&link, &request.feed).await?;
+        check_steps(&request, &subscription)?;
+        gateways.spread(&subscription.locations, request.rank.get());
+        // From here on the feed is this snapshot in these lanes, whoever serves it.
+        request.feed.snapshot = Some(subscription.info.snapshot.clone());
+        request.feed.feed.lanes = Some(subscription.info.lanes);
+        let plan = PackPlan::new(&subscription.schema, &request.nulls)
+            .map_err(|error| Error::chain(error.code(), &error))?;
+        Ok(Self { request, subscription, gateways, link, plan: Arc::new(plan), memory })
+    }
+
+    pub(super) fn description(&self) -> String {
+        description::describe(&self.request, &self.subscription.info, &self.plan)
+    }
+
+    /// Rows that steps must have.
+    pub(super) fn rows(&self) -> Rows {
+        let may_be_short = self.request.feed.feed.remainder == Remainder::Keep;
+        let short = self.subscription.info.steps.checked_sub(1).filter(|_| may_be_short);
+        Rows { per_step: self.request.rows_per_step(), short }
+    }
+
+    /// The request for an epoch: the first one starts where the trainer said.
+    pub(super) fn request_of(&self, epoch: u64) -> FeedRequest {
+        let first = self.request.feed.epoch == epoch;
+        let start_step = if first { self.request.feed.start_step } else { 0 };
+        FeedRequest { epoch, start_step, ..self.request.feed.clone() }
+    }
+}
+
+/// An epoch without a step would train on nothing, or for ever on nothing.
+fn check_steps(request: &Request, subscription: &Subscription) -> Result<(), Error> {
+    let info = &subscription.info;
+    if info.steps > 0 || (info.rows == 0 && request.epochs.is_some()) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::InvalidFeed,
+        format!(
+            "dataset \"{}\" has {} rows, less than one global batch of {}: lower batch_size, or set remainder to \"pad\" or \"keep\"",
+            request.feed.feed.dataset, info.rows, request.feed.feed.batch_size
+        ),
+    ))
+}

@@ -1,0 +1,149 @@
+//! The request of a trainer: JSON in, a resolved request out.
+//!
+//! The promise: what this release does not understand is refused by name, so that a misspelt member
+//! never means its default.
+
+use penstock_proto::{Code, Error, FeedCommand, FeedRequest, Rank};
+use serde::Deserialize;
+
+use crate::pack::NullRules;
+use crate::subscribe::Address;
+
+/// The version of the request's JSON.
+const VERSION: u64 = 1;
+
+/// What a trainer wants, with every default filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Request {
+    /// The trainer's name for the feed, for logs.
+    pub(crate) name: String,
+    /// Where it starts. `rank` is always there.
+    pub(crate) feed: FeedRequest,
+    pub(crate) rank: Rank,
+    /// Gateways of this feed; empty means the sidecar's own.
+    pub(crate) gateways: Vec<Address>,
+    /// The feed covers epochs from `feed.epoch` to this one, itself excluded; `None` is endless.
+    pub(crate) epochs: Option<u64>,
+    pub(crate) nulls: NullRules,
+    /// Bytes the feed may hold; `None` leaves it to the sidecar.
+    pub(crate) memory: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    #[serde(rename = "version")]
+    _version: u64,
+    #[serde(default)]
+    name: Option<String>,
+    feed: FeedCommand,
+    #[serde(default)]
+    gateways: Option<Vec<String>>,
+    /// Absent is one epoch; null is endless.
+    #[serde(default = "one_epoch")]
+    epochs: Option<u64>,
+    #[serde(default)]
+    nulls: Option<NullRules>,
+    #[serde(default)]
+    memory: Option<u64>,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the member's own type, as serde wants it")]
+fn one_epoch() -> Option<u64> {
+    Some(1)
+}
+
+impl Request {
+    pub(crate) fn parse(json: &str) -> Result<Self, Error> {
+        let unreadable =
+            |error: serde_json::Error| invalid(format!("the feed's request is not readable: {error}"));
+        let value: serde_json::Value = serde_json::from_str(json).map_err(unreadable)?;
+        // Before anything else, for a newer release may have members that this one does not know.
+        let version = value.get("version").and_then(serde_json::Value::as_u64);
+        if version != Some(VERSION) {
+            return Err(invalid(format!(
+                "the feed's request has version {} and this sidecar speaks {VERSION}: install the same release of penstock on both sides",
+                version.map_or_else(|| "none".to_owned(), |version| version.to_string()),
+            )));
+        }
+        let raw: Raw = serde_json::from_value(value).map_err(unreadable)?;
+        let mut feed = FeedRequest::resolve(&raw.feed)?;
+        let rank = match feed.rank {
+            Some(rank) => rank,
+            None if feed.world_size.get() == 1 => Rank::ZERO,
+            None => {
+                return Err(invalid(format!(
+                    "the feed is one of a world of {} and does not say its rank: set \"rank\"",
+                    feed.world_size
+                )));
+            }
+        };
+        feed.rank = Some(rank);
+        let gateways = raw.gateways.unwrap_or_default();
+        Ok(Self {
+            name: raw.name.unwrap_or_else(|| feed.feed.dataset.clone()),
+            gateways: gateways.iter().map(|text| Address::parse(text)).collect::<Result<_, _>>()?,
+            feed,
+            rank,
+            epochs: raw.epochs,
+            nulls: raw.nulls.unwrap_or_default(),
+            memory: raw.memory,
+        })
+    }
+
+    /// Rows of this rank's share of a whole global batch.
+    pub(crate) fn rows_per_step(&self) -> u64 {
+        let world = u128::from(self.feed.world_size.get());
+        let bound = |rank: u32| u128::from(rank) * u128::from(self.feed.feed.batch_size) / world;
+        let rows = bound(self.rank.get() + 1) - bound(self.rank.get());
+        u64::try_from(rows).expect("a share is no larger than the batch")
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(Code::InvalidFeed, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(json: &str) -> String {
+        Request::parse(json).unwrap_err().message
+    }
+
+    #[test]
+    fn little_needs_to_be_said() {
+        let request = Request::parse(r#"{"version":1,"feed":{"dataset":"d"}}"#).unwrap();
+        assert_eq!((request.name.as_str(), request.rank, request.epochs), ("d", Rank::ZERO, Some(1)));
+        let endless = Request::parse(r#"{"version":1,"feed":{"dataset":"d"},"epochs":null}"#).unwrap();
+        assert_eq!(endless.epochs, None);
+    }
+
+    #[test]
+    fn shares_differ_by_at_most_a_row_and_make_the_batch() {
+        for (batch, world) in [(10, 3), (7, 7), (1024, 5)] {
+            let shares: Vec<u64> = (0..world)
+                .map(|rank| {
+                    let json = format!(
+                        r#"{{"version":1,"feed":{{"dataset":"d","batch_size":{batch},"world_size":{world},"rank":{rank}}}}}"#
+                    );
+                    Request::parse(&json).unwrap().rows_per_step()
+                })
+                .collect();
+            assert_eq!(shares.iter().sum::<u64>(), batch);
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        assert!(refusal("{").contains("not readable"));
+        assert!(refusal(r#"{"feed":{"dataset":"d"}}"#).contains("version none"));
+        assert!(refusal(r#"{"version":2,"news":1}"#).contains("version 2"));
+        assert!(refusal(r#"{"version":1,"feed":{"dataset":"d"},"epoch":1}"#).contains("`epoch`"));
+        assert!(refusal(r#"{"version":1,"feed":{"dataset":"d","batchsize":1}}"#).contains("`batchsize`"));
+        assert!(refusal(r#"{"version":1,"feed":{"dataset":"d","world_size":2}}"#).contains("rank"));
+        assert!(refusal(r#"{"version":1,"feed":{"dataset":"d"},"gateways":["s3://x"]}"#).contains("s3://x"));
+    }
+}

@@ -1,0 +1,207 @@
+//! One epoch of one rank, read from whichever gateway serves it.
+//!
+//! In: a subscription and a step to start at. Out: parts, in order. The promise: no row is repeated and
+//! none is skipped, whatever breaks; after a break the step that was not complete starts anew at its
+//! part 0, so whoever joins parts drops what it had of it. An end that is not said is a break. It knows
+//! no columns and holds no more than the part in its hand.
+
+mod position;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow_flight::Ticket;
+use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
+use arrow_flight::error::FlightError;
+use futures::{StreamExt as _, TryStreamExt as _};
+use penstock_proto::{Code, Error, FeedRequest, Note};
+use tokio::time::timeout;
+
+use self::position::{Arrival, Position};
+use crate::metrics;
+use crate::subscribe::{Gateways, Link, silent};
+
+/// A piece of a step.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) step: u64,
+    /// 0 starts the step, also for the second time.
+    pub(crate) part: u32,
+    pub(crate) last: bool,
+    pub(crate) batch: RecordBatch,
+    /// Bytes that the batch holds in memory.
+    pub(crate) bytes: u64,
+}
+
+/// The stream of an epoch. Its place is the cursor in `position`; connections come and go.
+pub(crate) struct Stream {
+    link: Link,
+    gateways: Gateways,
+    schema: SchemaRef,
+    /// The feed with its snapshot and lanes said, so that a new ticket is for the same rows.
+    request: FeedRequest,
+    position: Position,
+    state: State,
+}
+
+enum State {
+    /// No connection; a ticket that was asked for in time may still be good.
+    Apart {
+        ticket: Option<Ticket>,
+    },
+    Reading(FlightDataDecoder),
+    Ended,
+}
+
+/// What one connection brought.
+enum Event {
+    Part(Part),
+    End,
+    Moved,
+}
+
+impl Stream {
+    /// The stream of `request`, which starts at `request.start_step` of `steps`. A `ticket` for just
+    /// that saves asking for one.
+    pub(crate) fn new(
+        link: Link,
+        gateways: Gateways,
+        schema: SchemaRef,
+        steps: u64,
+        request: FeedRequest,
+        ticket: Option<Ticket>,
+    ) -> Self {
+        let position = Position::new(request.epoch, request.start_step, steps);
+        Self { link, gateways, schema, request, position, state: State::Apart { ticket } }
+    }
+
+    /// The first step that was not brought whole.
+    pub(crate) fn step(&self) -> u64 {
+        self.position.step()
+    }
+
+    /// Who is asked, and whose turn it is.
+    pub(crate) fn gateways(&self) -> &Gateways {
+        &self.gateways
+    }
+
+    /// The gateways, for the next epoch to start where this one ended.
+    pub(crate) fn into_gateways(self) -> Gateways {
+        self.gateways
+    }
+
+    /// Brings the next part; `None` once the gateway has said that the epoch is complete.
+    ///
+    /// # Errors
+    /// A refusal, or that patience with all gateways is over.
+    pub(crate) async fn next(&mut self) -> Result<Option<Part>, Error> {
+        loop {
+            match self.advance().await {
+                Ok(Some(Event::Part(part))) => {
+                    if part.last {
+                        self.gateways.progress();
+                    }
+                    return Ok(Some(part));
+                }
+                Ok(Some(Event::End)) => self.state = State::Ended,
+                Ok(None) => return Ok(None),
+                Ok(Some(Event::Moved)) => {
+                    self.leave(&Error::new(Code::Draining, "it is leaving")).await?;
+                }
+                Err(error) if error.may_retry() => self.leave(&error).await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn advance(&mut self) -> Result<Option<Event>, Error> {
+        match &mut self.state {
+            State::Ended => return Ok(None),
+            State::Apart { ticket } => {
+                let ticket = ticket.take();
+                self.state = State::Reading(self.open(ticket).await?);
+            }
+            State::Reading(_) => {}
+        }
+        let State::Reading(decoder) = &mut self.state else { return Ok(None) };
+        let deadlines = self.link.deadlines;
+        loop {
+            let message = timeout(deadlines.stall, decoder.next()).await.map_err(|_| silent(deadlines))?;
+            let Some(message) = message else { return Err(self.position.broken("stopped")) };
+            let message = message.map_err(refusal)?;
+            match message.payload {
+                DecodedPayload::Schema(schema) => check_schema(&self.schema, &schema)?,
+                DecodedPayload::None => {}
+                DecodedPayload::RecordBatch(batch) => {
+                    let note = Note::from_json(&message.inner.app_metadata)
+                        .map_err(|error| Error::chain(Code::BrokenStream, &error))?;
+                    return Ok(Some(match self.position.accept(note)? {
+                        Arrival::End => Event::End,
+                        Arrival::Moved => Event::Moved,
+                        Arrival::Part { step, part, last } => {
+                            let bytes = message.inner.data_body.len() as u64;
+                            Event::Part(Part { step, part, last, batch, bytes })
+                        }
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Goes on with the gateway whose turn it is.
+    async fn open(&mut self, kept: Option<Ticket>) -> Result<FlightDataDecoder, Error> {
+        let address = self.gateways.current().clone();
+        let mut client = self.link.connect(&address).await?;
+        let was_kept = kept.is_some();
+        let ticket = match kept {
+            Some(ticket) => ticket,
+            None => {
+                self.request.start_step = self.position.step();
+                let subscription = self.link.ask(&mut client, &address, &self.request).await?;
+                self.gateways.learn(&subscription.locations);
+                subscription.ticket
+            }
+        };
+        let answer = timeout(self.link.deadlines.stall, client.do_get(ticket)).await;
+        let stream = answer.map_err(|_| silent(self.link.deadlines))?.map_err(|status| {
+            let mut error = Error::from(status);
+            // A ticket that was kept may have aged, or its gateway been replaced: a new one tells.
+            if was_kept && error.code == Code::BadTicket {
+                error.code = Code::TicketExpired;
+            }
+            error
+        })?;
+        tracing::debug!(gateway = %address, step = self.position.step(), "stream opened");
+        Ok(FlightDataDecoder::new(stream.into_inner().map_err(FlightError::from)))
+    }
+
+    async fn leave(&mut self, error: &Error) -> Result<(), Error> {
+        metrics::reconnected();
+        self.position.rewind();
+        self.state = State::Apart { ticket: None };
+        self.gateways.failed(error).await
+    }
+}
+
+/// What the decoder says, by our code: a status keeps its own, and bytes that cannot be read are a break.
+fn refusal(error: FlightError) -> Error {
+    match error {
+        FlightError::Tonic(status) => (*status).into(),
+        other => Error::chain(Code::BrokenStream, &other),
+    }
+}
+
+fn check_schema(announced: &Schema, arrived: &Schema) -> Result<(), Error> {
+    let same = announced.fields().len() == arrived.fields().len()
+        && announced
+            .fields()
+            .iter()
+            .zip(arrived.fields())
+            .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+    if same {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::Internal,
+        "the stream's columns are not those that the gateway announced: use one release of penstock everywhere",
+    ))
+}

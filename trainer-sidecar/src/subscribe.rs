@@ -1,0 +1,109 @@
+//! Asking gateways what a feed is and where it can be read.
+//!
+//! In: a feed request and gateways. Out: schema, steps, a ticket, and who else serves it. The promise:
+//! a gateway that cannot be reached is passed over, a refusal is passed on as it is, and whoever gives
+//! up can say who was tried and why. It reads no stream.
+
+mod address;
+mod gateways;
+
+use std::time::Duration;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow_flight::flight_service_client::FlightServiceClient;
+use arrow_flight::{FlightDescriptor, FlightInfo, Ticket};
+use penstock_proto::{Code, Error, FeedInfo, FeedRequest};
+use prost::Message as _;
+use tokio::time::timeout;
+use tonic::transport::{Channel, Endpoint};
+
+pub(crate) use self::address::Address;
+pub(crate) use self::gateways::Gateways;
+
+use crate::config::Deadlines;
+
+/// A message as large as it must be: parts are small, but a single row may be huge.
+const MAX_MESSAGE: usize = i32::MAX as usize;
+/// Between pings on a connection, so that a host that vanished is noticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// What a gateway says about a feed.
+#[derive(Debug, Clone)]
+pub(crate) struct Subscription {
+    pub(crate) schema: SchemaRef,
+    pub(crate) info: FeedInfo,
+    pub(crate) ticket: Ticket,
+    /// Who serves the ticket; never empty.
+    pub(crate) locations: Vec<Address>,
+}
+
+/// How to connect, and with how much patience.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link {
+    pub(crate) deadlines: Deadlines,
+    /// Bytes in flight on a connection before the receiver takes some.
+    pub(crate) window: u32,
+}
+
+/// A connection to one gateway.
+pub(crate) type Client = FlightServiceClient<Channel>;
+
+impl Link {
+    /// A connection of its own: many streams on one share its window, and one reader that stops would
+    /// stop them all.
+    pub(crate) async fn connect(&self, address: &Address) -> Result<Client, Error> {
+        let endpoint = Endpoint::from_shared(address.uri())
+            .map_err(|error| Error::chain(Code::InvalidFeed, &error))?
+            .connect_timeout(self.deadlines.connect)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(self.window)
+            .initial_connection_window_size(self.window)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_while_idle(true);
+        let channel = endpoint.connect().await.map_err(|error| Error::chain(Code::Unreachable, &error))?;
+        Ok(FlightServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
+    }
+
+    /// Asks one gateway for a feed of one rank.
+    pub(crate) async fn ask(
+        &self,
+        client: &mut Client,
+        address: &Address,
+        request: &FeedRequest,
+    ) -> Result<Subscription, Error> {
+        let descriptor = FlightDescriptor::new_cmd(request.to_command().encode_to_vec());
+        let answer = timeout(self.deadlines.stall, client.get_flight_info(descriptor)).await;
+        Subscription::read(answer.map_err(|_| silent(self.deadlines))??.into_inner(), address)
+    }
+}
+
+/// What a gateway that does not answer in time is left with.
+pub(crate) fn silent(deadlines: Deadlines) -> Error {
+    Error::new(Code::Unreachable, format!("silent for {}s", deadlines.stall.as_secs_f32()))
+}
+
+impl Subscription {
+    fn read(info: FlightInfo, from: &Address) -> Result<Self, Error> {
+        let foreign = |what: &str| {
+            Error::new(
+                Code::Internal,
+                format!("{from} answers unlike a gateway of this release ({what}): give a penstock gateway"),
+            )
+        };
+        let said = FeedInfo::from_json(&info.app_metadata).map_err(|_| foreign("no feed information"))?;
+        let [endpoint] = info.endpoint.as_slice() else {
+            return Err(foreign("not one endpoint for one rank"));
+        };
+        let ticket = endpoint.ticket.clone().ok_or_else(|| foreign("no ticket"))?;
+        // What this release cannot reach (another transport) is left to others.
+        let mut locations: Vec<_> =
+            endpoint.location.iter().filter_map(|location| Address::parse(&location.uri).ok()).collect();
+        if locations.is_empty() {
+            locations.push(from.clone());
+        }
+        let schema: Schema =
+            info.try_decode_schema().map_err(|error| Error::chain(Code::Internal, &error))?;
+        Ok(Self { schema: schema.into(), info: said, ticket, locations })
+    }
+}

@@ -1,0 +1,172 @@
+//! The gateways of a feed, whose turn it is, and what became of those that were tried.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use penstock_proto::{Code, Error, FeedRequest};
+use tokio::time::Instant;
+
+use super::{Address, Link, Subscription};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Gateways in the order of their turns. A pause comes after all were tried in vain, and grows.
+#[derive(Debug, Clone)]
+pub(crate) struct Gateways {
+    known: Vec<Address>,
+    turn: usize,
+    /// Tries in vain since the last progress.
+    failures: u32,
+    /// The latest word about each.
+    reasons: BTreeMap<Address, String>,
+    /// When the first of these failures was; patience is not used up while nobody asks.
+    failing_since: Option<Instant>,
+    give_up: Duration,
+}
+
+impl Gateways {
+    /// `None` without any gateway.
+    pub(crate) fn new(known: Vec<Address>, give_up: Duration) -> Option<Self> {
+        if known.is_empty() {
+            return None;
+        }
+        Some(Self { known, turn: 0, failures: 0, reasons: BTreeMap::new(), failing_since: None, give_up })
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn current(&self) -> &Address {
+        &self.known[self.turn]
+    }
+
+    /// Takes in who else serves the feed.
+    pub(crate) fn learn(&mut self, locations: &[Address]) {
+        for location in locations {
+            if !self.known.contains(location) {
+                self.known.push(location.clone());
+            }
+        }
+    }
+
+    /// Gives the turn to one of `locations`, a different one for every rank, so that ranks spread over
+    /// them.
+    pub(crate) fn spread(&mut self, locations: &[Address], rank: u32) {
+        self.learn(locations);
+        let chosen = &locations[rank as usize % locations.len()];
+        self.turn = self.known.iter().position(|known| known == chosen).expect("it was learnt");
+    }
+
+    /// A step was received: patience starts anew.
+    pub(crate) fn progress(&mut self) {
+        self.failures = 0;
+        self.reasons.clear();
+        self.failing_since = None;
+    }
+
+    /// The current gateway was of no use. Passes the turn on, after a pause if all had theirs.
+    ///
+    /// # Errors
+    /// Patience is over; the message says who was tried and why.
+    pub(crate) async fn failed(&mut self, error: &Error) -> Result<(), Error> {
+        tracing::debug!(gateway = %self.current(), error = %error, "gateway left");
+        self.reasons.insert(self.current().clone(), error.message.clone());
+        self.failures += 1;
+        self.turn = (self.turn + 1) % self.known.len();
+        let failing = self.failing_since.get_or_insert_with(Instant::now).elapsed();
+        if failing >= self.give_up {
+            return Err(self.given_up());
+        }
+        let known = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+        if self.failures.is_multiple_of(known) {
+            let pause = FIRST_PAUSE * 2_u32.saturating_pow((self.failures / known - 1).min(16));
+            let left = self.give_up.saturating_sub(failing);
+            tokio::time::sleep(pause.min(LONGEST_PAUSE).min(left)).await;
+        }
+        Ok(())
+    }
+
+    fn given_up(&self) -> Error {
+        let reasons: Vec<_> =
+            self.reasons.iter().map(|(address, reason)| format!("{address}: {reason}")).collect();
+        Error::new(
+            Code::Unreachable,
+            format!(
+                "no gateway could go on with the feed for {}s; tried {}; start one of them again or give another",
+                self.give_up.as_secs_f32(),
+                reasons.join("; ")
+            ),
+        )
+    }
+
+    /// Asks one after the other until one answers.
+    ///
+    /// # Errors
+    /// A refusal of the feed itself, or patience is over.
+    pub(crate) async fn subscribe(
+        &mut self,
+        link: &Link,
+        request: &FeedRequest,
+    ) -> Result<Subscription, Error> {
+        loop {
+            let address = self.current().clone();
+            let answer = async { link.ask(&mut link.connect(&address).await?, &address, request).await };
+            match answer.await {
+                Ok(subscription) => {
+                    self.progress();
+                    return Ok(subscription);
+                }
+                Err(error) if error.may_retry() => self.failed(&error).await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> Address {
+        Address::parse(&format!("grpc://h:{port}")).unwrap()
+    }
+
+    fn gateways(count: u16) -> Gateways {
+        Gateways::new((1..=count).map(address).collect(), Duration::from_secs(10)).unwrap()
+    }
+
+    fn refused() -> Error {
+        Error::new(Code::Unreachable, "refused")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_turn_passes_on_at_once_and_pauses_after_a_round() {
+        let mut gateways = gateways(2);
+        let start = Instant::now();
+        gateways.failed(&refused()).await.unwrap();
+        assert_eq!((gateways.current(), start.elapsed()), (&address(2), Duration::ZERO));
+        gateways.failed(&refused()).await.unwrap();
+        assert_eq!((gateways.current(), start.elapsed()), (&address(1), FIRST_PAUSE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn patience_ends_with_who_was_tried_and_why() {
+        let mut gateways = gateways(2);
+        let start = Instant::now();
+        let error = loop {
+            if let Err(error) = gateways.failed(&refused()).await {
+                break error;
+            }
+        };
+        assert!(error.message.contains("grpc://h:1: refused; grpc://h:2: refused"), "{error}");
+        assert_eq!(start.elapsed(), Duration::from_secs(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ranks_spread_over_the_locations() {
+        let mut gateways = gateways(1);
+        for (rank, port) in [(0, 1), (1, 2), (2, 1)] {
+            gateways.spread(&[address(1), address(2)], rank);
+            assert_eq!(gateways.current(), &address(port));
+        }
+    }
+}
