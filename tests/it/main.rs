@@ -3,3 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping")]
 
 mod architecture;
+mod bad_input;
+mod client;
