@@ -1,7 +1,18 @@
-//! Dataset to Flight: plans a dataset into partitions and streams record batches.
+//! Dataset to Flight.
+//!
+//! In: Parquet where it lies. Out: the exact batches of any rank, over Arrow Flight. The walk of a row is
+//! `dataset → plan → partition → read → encode → flight`; none of them knows the next.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
 
+pub mod config;
 pub mod dataset;
+mod encode;
+mod fleet;
+pub mod flight;
 pub mod partition;
 pub mod plan;
+mod read;
+
+pub use config::Config;
+pub use flight::{Bound, Gateway, StartError};

@@ -1,0 +1,67 @@
+//! What an operator tells a gateway.
+
+use std::time::Duration;
+
+use penstock_proto::TicketKey;
+use serde::Deserialize;
+
+/// Bytes that all streams of a gateway may hold when nothing is said.
+pub const DEFAULT_MEMORY_BYTES: u64 = 512 << 20;
+/// Bytes of one message when nothing is said: stock clients refuse more than 4 MiB.
+pub const DEFAULT_PART_BYTES: u64 = 2 << 20;
+
+/// A gateway's resolved configuration.
+#[derive(Clone)]
+pub struct Config {
+    /// `HOST:PORT` to listen at; port 0 takes a free one.
+    pub listen: String,
+    /// `HOST:PORT` under which clients reach it, where that is not what it listens at.
+    pub advertise: Option<String>,
+    /// Names and the URIs they stand for.
+    pub datasets: Vec<(String, String)>,
+    /// `HOST:PORT` of the gateways that serve the same datasets under the same key; itself may be among
+    /// them.
+    pub fleet: Vec<String>,
+    pub ticket_key: TicketKey,
+    /// How long a ticket is good for.
+    pub ticket_life: Duration,
+    /// Bytes that all streams together may hold.
+    pub memory_bytes: u64,
+    /// Bytes of one message, unless a single row is larger.
+    pub part_bytes: u64,
+    /// How long a stream waits for its share of the memory before it is refused.
+    pub patience: Duration,
+}
+
+impl Config {
+    /// A gateway with a key of its own and defaults for all that is not said.
+    pub fn new(listen: impl Into<String>) -> Self {
+        Self {
+            listen: listen.into(),
+            advertise: None,
+            datasets: Vec::new(),
+            fleet: Vec::new(),
+            ticket_key: TicketKey::generate(),
+            ticket_life: Duration::from_hours(24),
+            memory_bytes: DEFAULT_MEMORY_BYTES,
+            part_bytes: DEFAULT_PART_BYTES,
+            patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What a `--config` file may say; what the command line says as well wins. All names are those of the
+/// command line's options.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConfigFile {
+    pub listen: Option<String>,
+    pub advertise: Option<String>,
+    /// Name to URI.
+    pub datasets: std::collections::BTreeMap<String, String>,
+    pub fleet: Vec<String>,
+    pub ticket_key_file: Option<std::path::PathBuf>,
+    /// A number of bytes, or a text such as `512MiB`.
+    pub memory: Option<String>,
+    pub admin: Option<String>,
+}

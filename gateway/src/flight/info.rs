@@ -1,0 +1,103 @@
+//! What a client is told before it reads.
+
+use std::time::SystemTime;
+
+use arrow::ipc::writer::IpcWriteOptions;
+use arrow_flight::flight_descriptor::DescriptorType;
+use arrow_flight::{
+    FlightDescriptor, FlightEndpoint, FlightInfo, SchemaAsIpc, SchemaResult, Ticket as FlightTicket,
+};
+use penstock_proto::{Code, Error, FeedRequest, Rank, Ticket};
+
+use super::resolve::{Resolved, resolve, resolve_whole};
+use super::{Gateway, unwritable};
+
+/// What a descriptor asks for.
+enum Asked {
+    /// A dataset by name.
+    Whole(String),
+    Feed(FeedRequest),
+}
+
+impl Gateway {
+    pub(super) async fn look_up(&self, descriptor: &FlightDescriptor) -> Result<Resolved, Error> {
+        match asked(descriptor)? {
+            Asked::Whole(name) => resolve_whole(&self.catalog, &name).await,
+            Asked::Feed(request) => resolve(&self.catalog, request).await,
+        }
+    }
+
+    /// The information about a feed: an endpoint for every rank in rank order, or the one that was asked for.
+    pub(super) fn info(
+        &self,
+        resolved: &Resolved,
+        descriptor: FlightDescriptor,
+    ) -> Result<FlightInfo, Error> {
+        let request = &resolved.request;
+        let ranks: Vec<Rank> = match request.rank {
+            Some(rank) => vec![rank],
+            None => request.world_size.ranks().collect(),
+        };
+        let mut rows = 0u64;
+        for &rank in &ranks {
+            rows = rows.saturating_add(resolved.partition(rank)?.rows_from(request.start_step));
+        }
+        let expires_at = SystemTime::now() + self.config.ticket_life;
+        let endpoints = ranks.iter().map(|&rank| self.endpoint(request, rank, expires_at)).collect();
+        let info = FlightInfo::new().try_with_schema(&resolved.schema()).map_err(|e| unwritable(&e))?;
+        Ok(info
+            .with_descriptor(descriptor)
+            .with_endpoints(endpoints)
+            .with_total_records(signed(rows))
+            .with_total_bytes(signed(resolved.bytes_of(rows)))
+            // Rows of several ranks belong side by side, not one rank after the other.
+            .with_ordered(ranks.len() == 1)
+            .with_app_metadata(resolved.info().to_json()))
+    }
+
+    pub(super) fn schema(resolved: &Resolved) -> Result<SchemaResult, Error> {
+        SchemaAsIpc::new(&resolved.schema(), &IpcWriteOptions::default())
+            .try_into()
+            .map_err(|e| unwritable(&e))
+    }
+
+    /// Where and with which ticket a rank reads.
+    pub(super) fn endpoint(
+        &self,
+        request: &FeedRequest,
+        rank: Rank,
+        expires_at: SystemTime,
+    ) -> FlightEndpoint {
+        let request = FeedRequest { rank: Some(rank), ..request.clone() };
+        let ticket = self.config.ticket_key.seal(&Ticket { request, expires_at });
+        let mut endpoint = FlightEndpoint::new().with_ticket(FlightTicket::new(ticket));
+        let since_1970 = expires_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        endpoint.expiration_time.get_or_insert_default().seconds = signed(since_1970.as_secs());
+        self.fleet.locations(rank.get()).fold(endpoint, FlightEndpoint::with_location)
+    }
+}
+
+/// Reads a descriptor.
+fn asked(descriptor: &FlightDescriptor) -> Result<Asked, Error> {
+    match descriptor.r#type() {
+        DescriptorType::Path => match descriptor.path.as_slice() {
+            [name] => Ok(Asked::Whole(name.clone())),
+            path => Err(Error::new(
+                Code::InvalidFeed,
+                format!(
+                    "the descriptor's path has {} parts: give one, the dataset's name, or a command",
+                    path.len()
+                ),
+            )),
+        },
+        DescriptorType::Cmd => FeedRequest::parse(&descriptor.cmd).map(Asked::Feed),
+        DescriptorType::Unknown => Err(Error::new(
+            Code::InvalidFeed,
+            "the descriptor has no type: give a path, the dataset's name, or a command",
+        )),
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,36 @@
+//! What a gateway counts.
+
+use metrics::{
+    Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram,
+};
+
+/// Says once what the names mean.
+pub(crate) fn describe() {
+    describe_counter!("penstock_gateway_rows_total", Unit::Count, "Rows sent, padding included");
+    describe_counter!("penstock_gateway_bytes_total", Unit::Bytes, "Bytes of record batches sent");
+    describe_histogram!(
+        "penstock_gateway_step_seconds",
+        Unit::Seconds,
+        "From the first part of a step being wanted to the last being queued; includes waiting for the reader"
+    );
+    describe_gauge!("penstock_gateway_streams", Unit::Count, "Streams being read");
+    describe_gauge!("penstock_gateway_budget_bytes", Unit::Bytes, "Bytes of --memory leased to streams");
+}
+
+/// Counters of the streams of one dataset.
+pub(crate) struct StreamMetrics {
+    pub(crate) rows: Counter,
+    pub(crate) bytes: Counter,
+    pub(crate) step: Histogram,
+}
+
+impl StreamMetrics {
+    pub(crate) fn new(dataset: &str) -> Self {
+        let dataset = dataset.to_owned();
+        Self {
+            rows: counter!("penstock_gateway_rows_total", "dataset" => dataset.clone()),
+            bytes: counter!("penstock_gateway_bytes_total", "dataset" => dataset.clone()),
+            step: histogram!("penstock_gateway_step_seconds", "dataset" => dataset),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Batches of one rank's share of one epoch, step by step.
+//!
+//! In: a snapshot, columns, the epoch's order, a rank's partition and the step to begin with. Out: parts
+//! of steps, gathered from lanes that are decoded in parallel. The promise: never more bytes than were
+//! leased for it, no decoding on the async threads, and whoever stops reading stops the reading. It knows
+//! no wire: what a part looks like there is [`encode`](crate::encode)'s.
+
+mod cpu;
+mod decode;
+mod fetch;
+mod gather;
+mod hydrate;
+mod lane;
+mod need;
+mod rows;
+mod source;
+mod steps;
+
+use parquet::errors::ParquetError;
+use penstock_proto::Code;
+
+pub(crate) use self::cpu::{Panicked, run as on_cpu};
+pub(crate) use self::gather::Gathered;
+pub(crate) use self::hydrate::plain_schema;
+pub(crate) use self::need::Need;
+pub(crate) use self::source::Source;
+pub(crate) use self::steps::{Steps, with_valid};
+
+/// Why rows could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error("cannot read {file}")]
+    Store { file: String, source: object_store::Error },
+    #[error(
+        "{file} is gone or was replaced since the feed began: ask for the feed again to read it as it is now"
+    )]
+    Changed { file: String, source: object_store::Error },
+    #[error("{file} is damaged, its footer points at byte {end} but it ends at {size}: write it again")]
+    Beyond { file: String, end: u64, size: u64 },
+    #[error(
+        "{file}, row group {row_group}, {column}: cannot be decoded, write the file again or leave it out"
+    )]
+    Damaged { file: String, row_group: usize, column: String, source: ParquetError },
+    #[error("{file}, row group {row_group}, {column}: is written in a way that this release does not read")]
+    Unsupported { file: String, row_group: usize, column: String, source: ParquetError },
+    #[error(
+        "{file}, row group {row_group}: holds {found} of the {expected} rows that its footer promises, write \
+         the file again or leave it out"
+    )]
+    Rows { file: String, row_group: usize, expected: u64, found: u64 },
+    #[error("rows could not be put together")]
+    Gather(#[source] arrow::error::ArrowError),
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+    #[error("a lane ended before its rows did")]
+    Lane,
+}
+
+impl ReadError {
+    /// A page that the decoder refused; `column` where one column alone is to blame.
+    fn decode(file: String, row_group: usize, column: Option<String>, source: ParquetError) -> Self {
+        let column =
+            column.map_or_else(|| "its columns together".to_owned(), |name| format!("column {name:?}"));
+        match source {
+            ParquetError::NYI(_) => Self::Unsupported { file, row_group, column, source },
+            _ => Self::Damaged { file, row_group, column, source },
+        }
+    }
+
+    /// The code under which it travels.
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            Self::Store { .. } => Code::StoreUnavailable,
+            Self::Changed { .. } => Code::SnapshotGone,
+            Self::Beyond { .. } | Self::Damaged { .. } | Self::Rows { .. } => Code::BadFile,
+            Self::Unsupported { .. } => Code::Unsupported,
+            Self::Gather(_) | Self::Panicked(_) | Self::Lane => Code::Internal,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Rows taken from lanes, made one batch.
+//!
+//! In: slices of decoded batches, and places in windows. Out: one record batch of those rows in that
+//! order. The promise: one slice alone is not copied, anything else is copied once. It waits for nothing:
+//! call [`Gathered::batch`] on the CPU pool.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::BooleanArray;
+use arrow::compute::{concat_batches, interleave_record_batch};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::ReadError;
+
+/// A window of a lane, decoded: the rows as they lie in files, and the order in which they are fed.
+pub(crate) struct Window {
+    pub(crate) batches: Vec<RecordBatch>,
+    /// For every position of the window, the batch and the row in it.
+    pub(crate) picks: Vec<(u32, u32)>,
+    /// Given back when the last row has been copied out, so that the lane's next window may be read.
+    pub(crate) _slot: Option<OwnedSemaphorePermit>,
+}
+
+/// Some neighbouring rows of a lane.
+pub(crate) enum Taken {
+    Rows(RecordBatch),
+    Picks { window: Arc<Window>, range: Range<usize> },
+}
+
+/// The rows of one part of a step, not yet in one place.
+pub(crate) struct Gathered {
+    pub(crate) step: u64,
+    /// Parts of the same step that are meant to follow.
+    pub(crate) more: u64,
+    pub(crate) rows: u64,
+    pub(crate) taken: Vec<Taken>,
+    /// With a column at the end that tells padding apart: how many rows, from the first, are none.
+    pub(crate) valid_rows: Option<u64>,
+    /// Of the batch, that column included.
+    pub(crate) schema: SchemaRef,
+}
+
+impl Gathered {
+    /// Puts the rows into one batch.
+    pub(crate) fn batch(self) -> Result<RecordBatch, ReadError> {
+        let Some(valid) = self.valid_rows else {
+            return join(&self.schema, &self.taken).map_err(ReadError::Gather);
+        };
+        let last = self.schema.fields().len() - 1;
+        let without: Vec<usize> = (0..last).collect();
+        let schema = Arc::new(self.schema.project(&without).map_err(ReadError::Gather)?);
+        let batch = join(&schema, &self.taken).map_err(ReadError::Gather)?;
+        let flags: BooleanArray = (0..self.rows).map(|row| Some(row < valid)).collect();
+        let mut columns = batch.columns().to_vec();
+        columns.push(Arc::new(flags));
+        RecordBatch::try_new(self.schema, columns).map_err(ReadError::Gather)
+    }
+}
+
+/// Joins rows in order.
+pub(crate) fn join(schema: &SchemaRef, taken: &[Taken]) -> Result<RecordBatch, ArrowError> {
+    if let [Taken::Rows(batch)] = taken {
+        return Ok(batch.clone());
+    }
+    let slices: Option<Vec<&RecordBatch>> = taken
+        .iter()
+        .map(|taken| match taken {
+            Taken::Rows(batch) => Some(batch),
+            Taken::Picks { .. } => None,
+        })
+        .collect();
+    match slices {
+        Some(slices) => concat_batches(schema, slices),
+        None => interleave(taken),
+    }
+}
+
+fn interleave(taken: &[Taken]) -> Result<RecordBatch, ArrowError> {
+    let mut batches: Vec<&RecordBatch> = Vec::new();
+    let mut picks: Vec<(usize, usize)> = Vec::new();
+    for taken in taken {
+        let base = batches.len();
+        match taken {
+            Taken::Rows(batch) => {
+                batches.push(batch);
+                picks.extend((0..batch.num_rows()).map(|row| (base, row)));
+            }
+            Taken::Picks { window, range } => {
+                batches.extend(&window.batches);
+                let places = &window.picks[range.clone()];
+                picks.extend(places.iter().map(|&(batch, row)| (base + batch as usize, row as usize)));
+            }
+        }
+    }
+    interleave_record_batch(&batches, &picks)
+}

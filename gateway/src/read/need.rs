@@ -1,0 +1,119 @@
+//! What a stream must hold in memory, told by footers before a byte is read.
+//!
+//! In: a snapshot, columns, a plan and a rank's partition of it. Out: the bytes that a lease must cover,
+//! and the sizes that keep the stream inside it.
+
+use std::cmp::Reverse;
+
+use crate::dataset::{Projection, Snapshot};
+use crate::partition::Partition;
+use crate::plan::{BlockShape, Plan};
+
+/// Decoded batches that all lanes of a stream hold together, about, beside their windows.
+const BATCHES_BYTES: u64 = 16 << 20;
+/// A smaller batch costs more to hand about than it saves.
+const MIN_BATCH_BYTES: u64 = 64 << 10;
+/// Beyond this a batch gains nothing by more rows.
+const MAX_BATCH_ROWS: u64 = 64 << 10;
+/// A place in a window's permutation: which batch, which row.
+const PICK_BYTES: u64 = 8;
+/// Parts that a stream holds beside its lanes: one gathered, one encoded, two queued for the socket.
+const PARTS: u64 = 4;
+
+/// The sizes of one stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Bytes it cannot do without: of every lane one block's compressed bytes and two batches, a window
+    /// where there are windows, and the parts on their way out.
+    pub(crate) bytes: u64,
+    /// Bytes of one window more, which lets a lane decode ahead; 0 without windows.
+    pub(crate) spare_window_bytes: u64,
+    /// Whether lanes are read window by window.
+    pub(crate) has_windows: bool,
+    /// Lanes that are read.
+    pub(crate) lanes: u64,
+    /// Decoded bytes of one batch of a lane.
+    pub(crate) batch_bytes: u64,
+    /// Rows of one batch of a lane.
+    pub(crate) batch_rows: usize,
+    /// Rows of one part of a step.
+    pub(crate) part_rows: u64,
+    /// Bytes of the queue to the socket.
+    pub(crate) queue_bytes: u64,
+}
+
+impl Need {
+    /// `shapes` are those of the snapshot's blocks under `projection`; a part shall stay below
+    /// `part_bytes`.
+    pub(crate) fn new(
+        snapshot: &Snapshot,
+        projection: &Projection,
+        shapes: &[BlockShape],
+        plan: &Plan,
+        partition: &Partition,
+        part_bytes: u64,
+    ) -> Self {
+        let lanes = partition.lanes().len() as u64;
+        let bytes: u128 = shapes.iter().map(|shape| u128::from(shape.bytes)).sum();
+        let row_bytes = bytes.div_ceil(u128::from(plan.rows().max(1))).clamp(1, u128::from(u32::MAX)) as u64;
+
+        // An eighth below the limit, for estimates err and headers have a size.
+        let part_target = (part_bytes - part_bytes / 8).max(1);
+        let step_rows = partition.rows_per_step();
+        let parts = step_rows.saturating_mul(row_bytes).div_ceil(part_target).clamp(1, step_rows);
+        let part_rows = step_rows.div_ceil(parts);
+
+        let batch_bytes = (BATCHES_BYTES / lanes).clamp(MIN_BATCH_BYTES, part_bytes.max(MIN_BATCH_BYTES));
+        let fitting = (batch_bytes / row_bytes).clamp(1, MAX_BATCH_ROWS);
+        // Batches that end where steps or parts end spare joining them.
+        let grain = if lanes == 1 { part_rows } else { step_rows.div_ceil(lanes) };
+        let batch_rows = match fitting.checked_rem(grain) {
+            Some(odd) if fitting > grain => fitting - odd,
+            _ if lanes == 1 => grain,
+            _ => fitting,
+        };
+        let batch_bytes = batch_rows.saturating_mul(row_bytes).max(batch_bytes);
+
+        let window_bytes = plan.window_rows().map_or(0, |rows| rows.saturating_mul(row_bytes + PICK_BYTES));
+        let part_bytes = part_bytes.max(part_rows.saturating_mul(row_bytes));
+        let held = lanes.saturating_mul(batch_bytes.saturating_mul(2).saturating_add(window_bytes));
+        Self {
+            bytes: held
+                .saturating_add(largest_blocks(snapshot, projection, lanes))
+                .saturating_add(part_bytes.saturating_mul(PARTS)),
+            spare_window_bytes: window_bytes,
+            has_windows: plan.window_rows().is_some(),
+            lanes,
+            batch_bytes,
+            batch_rows: usize::try_from(batch_rows).unwrap_or(usize::MAX),
+            part_rows,
+            queue_bytes: part_bytes.saturating_mul(2),
+        }
+    }
+}
+
+/// Compressed bytes of the `count` largest blocks: no more are open at once.
+fn largest_blocks(snapshot: &Snapshot, projection: &Projection, count: u64) -> u64 {
+    let leaves: Vec<_> = snapshot.files.iter().map(|file| projection.leaves(&file.footer)).collect();
+    let mut sizes: Vec<u64> = snapshot
+        .blocks
+        .iter()
+        .map(|block| {
+            let file = block.file as usize;
+            let group = snapshot.files[file].footer.metadata().row_group(block.row_group as usize);
+            let bytes = leaves[file]
+                .iter()
+                .map(|&leaf| u64::try_from(group.column(leaf).compressed_size()).unwrap_or(0))
+                .fold(0, u64::saturating_add);
+            let rows = u128::from(block.rows.end - block.rows.start);
+            let all = u128::try_from(group.num_rows()).unwrap_or(0);
+            let share = (u128::from(bytes) * rows).checked_div(all).unwrap_or(0);
+            u64::try_from(share).unwrap_or(u64::MAX)
+        })
+        .collect();
+    let count = usize::try_from(count).unwrap_or(usize::MAX).min(sizes.len());
+    if count > 0 && count < sizes.len() {
+        sizes.select_nth_unstable_by_key(count - 1, |&size| Reverse(size));
+    }
+    sizes[..count].iter().copied().fold(0, u64::saturating_add)
+}

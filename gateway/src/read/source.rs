@@ -1,0 +1,107 @@
+//! What every lane of a stream reads from.
+//!
+//! In: a snapshot, columns and the order of an epoch. Out: for positions, the rows of files that lie
+//! there, and what a decoder must be told to get them. It reads nothing itself.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::arrow_reader::RowSelection;
+use penstock_daemon::Lease;
+
+use super::decode::Wanted;
+use super::hydrate::{hydrate, plain_schema};
+use super::need::Need;
+use crate::dataset::{File, Projection, Snapshot};
+use crate::plan::EpochPlan;
+
+/// A snapshot's columns in the order of one epoch, and the bytes leased to read them. The leases live
+/// as long as anything that reads.
+pub(crate) struct Source {
+    snapshot: Arc<Snapshot>,
+    projection: Projection,
+    schema: SchemaRef,
+    epoch: EpochPlan,
+    need: Need,
+    _leases: Vec<Lease>,
+}
+
+/// Where positions are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Area {
+    Lane(u32),
+    Remainder,
+}
+
+/// Some rows of a row group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Index of the file in the snapshot.
+    pub(crate) file: usize,
+    pub(crate) row_group: usize,
+    /// Counted from the row group's first row.
+    pub(crate) rows: Range<u64>,
+    /// How many rows the row group has.
+    pub(crate) group_rows: u64,
+}
+
+impl Source {
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        projection: Projection,
+        epoch: EpochPlan,
+        need: Need,
+        leases: Vec<Lease>,
+    ) -> Self {
+        let schema = plain_schema(projection.schema());
+        Self { snapshot, projection, schema, epoch, need, _leases: leases }
+    }
+
+    /// The schema of every batch.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(crate) fn epoch(&self) -> &EpochPlan {
+        &self.epoch
+    }
+
+    pub(crate) fn need(&self) -> &Need {
+        &self.need
+    }
+
+    /// The rows that lie at the first of some positions, as far as they are of one block.
+    pub(crate) fn first_place(&self, area: Area, positions: Range<u64>) -> Option<Place> {
+        let found = match area {
+            Area::Lane(lane) => self.epoch.locate(lane, positions).next(),
+            Area::Remainder => self.epoch.locate_remainder(positions).next(),
+        }?;
+        let block = &self.snapshot.blocks[found.block as usize];
+        let (file, row_group) = (block.file as usize, block.row_group as usize);
+        let group = self.snapshot.files[file].footer.metadata().row_group(row_group);
+        Some(Place {
+            file,
+            row_group,
+            rows: block.rows.start + found.rows.start..block.rows.start + found.rows.end,
+            group_rows: u64::try_from(group.num_rows()).unwrap_or(0),
+        })
+    }
+
+    pub(crate) fn file(&self, place: &Place) -> &File {
+        &self.snapshot.files[place.file]
+    }
+
+    /// What a decoder of those rows must be told.
+    pub(crate) fn wanted(&self, place: &Place, rows: Option<RowSelection>) -> Wanted {
+        let footer = self.file(place).footer.clone();
+        Wanted { columns: self.projection.mask(&footer), footer, row_group: place.row_group, rows }
+    }
+
+    /// A decoded batch under [`schema`](Self::schema).
+    pub(crate) fn arrange(&self, decoded: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        hydrate(decoded, &self.projection, &self.schema)
+    }
+}
