@@ -6,21 +6,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use penstock_launcher::agent;
-use penstock_launcher::job::{BadDuration, parse_duration};
+use penstock_launcher::job::parse_duration;
 
 /// Run a process of a job and end all that it leaves behind.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// From SIGTERM to SIGKILL once the launcher is gone.
-    #[arg(long, value_parser = length)]
+    #[arg(long, value_parser = parse_duration)]
     grace: Duration,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<String>,
-}
-
-fn length(text: &str) -> Result<Duration, BadDuration> {
-    parse_duration(text)
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {

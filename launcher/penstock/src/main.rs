@@ -3,12 +3,19 @@
 //! In: a command line. Out: an exit code; an error is one line on standard error that says what to do.
 //! Each subcommand is a file: raw arguments, resolved into its library's configuration, and the call.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 mod agent;
+mod daemon;
+mod gateway;
+mod inspect;
 mod run;
+mod sidecar;
+mod size;
 mod version;
 
 /// Feeds training jobs: exact batches from Parquet to every worker, and the whole topology from one
@@ -32,6 +39,9 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Gateway(gateway::Args),
+    Sidecar(sidecar::Args),
+    Inspect(inspect::Args),
     Version(version::Args),
     #[command(hide = true)]
     Agent(agent::Args),
@@ -40,6 +50,9 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Gateway(args) => gateway::run(args),
+        Command::Sidecar(args) => sidecar::run(args),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Agent(args) => agent::run(&args),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use penstock_launcher::backend::local::{self, Setup};
-use penstock_launcher::job::{BadDuration, Draft, Job, parse_duration};
+use penstock_launcher::job::{Draft, Job, parse_duration};
 use penstock_launcher::terminal::Terminal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -56,11 +56,11 @@ pub(crate) struct Args {
     python: Option<PathBuf>,
 
     /// How long a task may take to end after SIGTERM [default: 10s; 5s once another task has failed].
-    #[arg(long, value_name = "TIME", value_parser = length)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     grace: Option<Duration>,
 
     /// How long the evaluator may go on once the workers are done [default: 5m].
-    #[arg(long, alias = "evaluator_grace", value_name = "TIME", value_parser = length)]
+    #[arg(long, alias = "evaluator_grace", value_name = "TIME", value_parser = parse_duration)]
     evaluator_grace: Option<Duration>,
 
     /// The job's name, for its run directory [default: the script's].
@@ -95,10 +95,6 @@ A job file:
 
 What a task finds in its environment: TF_CONFIG, PENSTOCK_RANK, PENSTOCK_WORLD_SIZE, PENSTOCK_RUN_DIR,
 PENSTOCK_LOGDIR, and with inputs PENSTOCK_SIDECAR, PENSTOCK_GATEWAYS, PENSTOCK_DATASETS.";
-
-fn length(text: &str) -> Result<Duration, BadDuration> {
-    parse_duration(text)
-}
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let job = resolve(args)?;

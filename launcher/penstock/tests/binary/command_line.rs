@@ -9,7 +9,7 @@ fn penstock(bed: &Bed, arguments: &[&str]) -> Output {
 }
 
 /// Standard error is one line that holds `expected`, and the code is not zero.
-fn check_refused(bed: &Bed, arguments: &[&str], expected: &str) {
+pub(crate) fn check_refused(bed: &Bed, arguments: &[&str], expected: &str) {
     let output = penstock(bed, arguments);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success());

@@ -1,0 +1,173 @@
+//! `penstock gateway`: flags and a configuration file in, a serving gateway out.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use penstock_gateway::config::ConfigFile;
+use penstock_gateway::{Config, Gateway};
+use penstock_proto::TicketKey;
+
+use crate::{daemon, size};
+
+/// Serve datasets of Parquet over Arrow Flight.
+///
+/// Any Flight client reads a dataset by its name; penstock's sidecars and `penstock.feed` read exact,
+/// sharded and shuffled batches. Gateways of a fleet are given the same datasets and the same ticket key:
+/// each then serves what any of them promised, and a stream that breaks goes on at another.
+///
+/// Prints `listening on grpc://HOST:PORT` once it serves.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where to listen; port 0 takes a free one [default: 127.0.0.1:8815].
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+
+    /// How clients reach this gateway, where it is not what it listens at.
+    #[arg(long, value_name = "HOST:PORT")]
+    advertise: Option<String>,
+
+    /// A dataset: a file, a directory or a glob of Parquet. May be given again.
+    #[arg(long, value_name = "NAME=URI")]
+    dataset: Vec<String>,
+
+    /// All gateways that serve the same datasets; this one may be among them.
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    fleet: Vec<String>,
+
+    /// A secret of at least 32 bytes that seals tickets, the same for a fleet [default: a new one, known
+    /// to this process alone].
+    #[arg(long, value_name = "FILE")]
+    ticket_key_file: Option<PathBuf>,
+
+    /// What all streams together may hold [default: 512MiB].
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+
+    /// All of these from a YAML file; flags win over it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    daemon: daemon::Options,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  penstock gateway --listen 127.0.0.1:8815 --dataset digits=data/train
+  penstock gateway --listen 0.0.0.0:8815 --advertise node1:8815 --dataset logs='/data/logs/*.parquet' \\
+      --fleet node1:8815,node2:8815 --ticket-key-file ticket.key --admin 0.0.0.0:9100
+
+A configuration file:
+  listen: 0.0.0.0:8815
+  datasets:
+    digits: data/train
+  memory: 2GiB
+
+A ticket key: openssl rand -hex 32 > ticket.key";
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:8815";
+
+pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
+    let file = args.config.take().map(|path| read(&path)).transpose()?.unwrap_or_default();
+    args.daemon.admin = args.daemon.admin.or_else(|| file.admin.clone());
+    let options = args.daemon;
+    let config = resolve(
+        Raw {
+            listen: args.listen,
+            advertise: args.advertise,
+            datasets: args.dataset,
+            fleet: args.fleet,
+            ticket_key_file: args.ticket_key_file,
+            memory: args.memory,
+        },
+        file,
+    )?;
+    daemon::serve(&options, async move |drain| {
+        let bound = Gateway::start(config, drain).await?;
+        Ok(format!("grpc://{}", bound.address))
+    })
+}
+
+/// The flags that a file may say too.
+struct Raw {
+    listen: Option<String>,
+    advertise: Option<String>,
+    datasets: Vec<String>,
+    fleet: Vec<String>,
+    ticket_key_file: Option<PathBuf>,
+    memory: Option<String>,
+}
+
+/// Flags over file over defaults.
+fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
+    let mut config = Config::new(flags.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned()));
+    config.advertise = flags.advertise.or(file.advertise);
+    let mut datasets = file.datasets;
+    for text in &flags.datasets {
+        let (name, uri) = text
+            .split_once('=')
+            .filter(|(name, uri)| !name.is_empty() && !uri.is_empty())
+            .with_context(|| format!("{text:?} is not a dataset: write NAME=URI, e.g. digits=data/train"))?;
+        datasets.insert(name.to_owned(), uri.to_owned());
+    }
+    if datasets.is_empty() {
+        bail!("no dataset was named: give at least one with --dataset NAME=URI");
+    }
+    config.datasets = datasets.into_iter().collect();
+    config.fleet = if flags.fleet.is_empty() { file.fleet } else { flags.fleet };
+    if let Some(path) = flags.ticket_key_file.or(file.ticket_key_file) {
+        config.ticket_key = TicketKey::from_file(&path)?;
+    }
+    if let Some(memory) = flags.memory.or(file.memory) {
+        config.memory_bytes = size::parse(&memory).map_err(anyhow::Error::msg)?;
+    }
+    Ok(config)
+}
+
+fn read(path: &std::path::Path) -> anyhow::Result<ConfigFile> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
+    let parsed = serde_saphyr::from_str(&text)
+        .map_err(|error| anyhow::Error::msg(error.without_snippet().to_string()));
+    parsed.with_context(|| format!("the configuration file {} cannot be used", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw() -> Raw {
+        Raw {
+            listen: None,
+            advertise: None,
+            datasets: vec![],
+            fleet: vec![],
+            ticket_key_file: None,
+            memory: None,
+        }
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file: ConfigFile =
+            serde_saphyr::from_str("listen: a:1\ndatasets: {x: here, y: there}\nmemory: 1GiB").unwrap();
+        let flags = Raw { datasets: vec!["x=elsewhere".into()], memory: Some("1MiB".into()), ..raw() };
+        let config = resolve(flags, file).unwrap();
+        assert_eq!(config.listen, "a:1");
+        assert_eq!(config.datasets, [("x".into(), "elsewhere".into()), ("y".into(), "there".into())]);
+        assert_eq!(config.memory_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn what_cannot_work_says_what_to_do() {
+        let refuse = |flags| resolve(flags, ConfigFile::default()).err().unwrap().to_string();
+        assert!(refuse(raw()).contains("--dataset NAME=URI"));
+        assert!(refuse(Raw { datasets: vec!["x".into()], ..raw() }).contains("write NAME=URI"));
+        let some = || vec!["x=y".to_owned()];
+        assert!(refuse(Raw { datasets: some(), memory: Some("lots".into()), ..raw() }).contains("512MiB"));
+        let absent = Some(PathBuf::from("absent.key"));
+        assert!(refuse(Raw { datasets: some(), ticket_key_file: absent, ..raw() }).contains("absent.key"));
+    }
+}

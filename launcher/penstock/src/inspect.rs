@@ -1,0 +1,75 @@
+//! `penstock inspect`: what is in a dataset, and how a feed of it would be planned.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use penstock_gateway::dataset::Dataset;
+use penstock_gateway::dataset::inspect::Inspection;
+use penstock_gateway::plan::Order;
+use penstock_proto::FeedRequest;
+
+/// Show a dataset's files, rows, columns and snapshot, and the plan that an order makes of it.
+///
+/// Reads footers only, whatever the size.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A file, a directory or a glob of Parquet.
+    #[arg(required = true, value_name = "URI")]
+    uris: Vec<String>,
+
+    /// Rows of a global batch.
+    #[arg(long, value_name = "ROWS", default_value_t = 1024)]
+    batch_size: u64,
+
+    /// How far rows move between epochs: none, blocks or rows.
+    #[arg(long, default_value = "none")]
+    shuffle: String,
+
+    /// What becomes of the rows that fill no whole batch: drop, pad or keep.
+    #[arg(long, default_value = "drop")]
+    remainder: String,
+
+    /// Lanes of the order [default: the plan chooses].
+    #[arg(long)]
+    lanes: Option<u32>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  penstock inspect data/train
+  penstock inspect 'data/*.parquet' --batch-size 256 --shuffle rows --remainder pad";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let order = order(args)?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
+    for uri in &args.uris {
+        let dataset = Dataset::new(uri.as_str(), uri)?;
+        let snapshot = runtime.block_on(dataset.snapshot())?;
+        let inspection =
+            Inspection::new(dataset.location(), &snapshot, order).with_context(|| uri.clone())?;
+        write!(std::io::stdout(), "{inspection}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Checked as a feed's order is, by the words of a feed.
+fn order(args: &Args) -> anyhow::Result<Order> {
+    let command = serde_json::json!({
+        "dataset": "inspected",
+        "batch_size": args.batch_size,
+        "shuffle": args.shuffle,
+        "remainder": args.remainder,
+        "lanes": args.lanes,
+    });
+    let feed = FeedRequest::parse(command.to_string().as_bytes())?.feed;
+    Ok(Order {
+        batch_size: feed.batch_size,
+        lanes: feed.lanes,
+        shuffle: feed.shuffle,
+        shuffle_bytes: feed.shuffle_bytes,
+        seed: feed.seed,
+        remainder: feed.remainder,
+    })
+}

@@ -1,0 +1,49 @@
+//! `penstock sidecar`: flags in, a sidecar that waits for feeds out.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use penstock_sidecar::{Config, Sidecar};
+
+use crate::{daemon, size};
+
+/// Serve trainers on this machine: pull their partitions, cut exact batches into shared memory.
+///
+/// Started without a feed: a trainer's `penstock.feed(…)` asks for one over the socket. `penstock run`
+/// starts one beside every task, and `penstock.feed("data/*.parquet")` its own.
+///
+/// Prints `listening on unix:PATH` once it serves.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The Unix socket for trainers, at most 107 bytes long.
+    #[arg(long, value_name = "PATH")]
+    listen: PathBuf,
+
+    /// Gateways for feeds that name none.
+    #[arg(long, value_name = "grpc://HOST:PORT,…", value_delimiter = ',')]
+    gateway: Vec<String>,
+
+    /// What all feeds together may hold, shared memory included [default: 1GiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    memory: Option<u64>,
+
+    #[command(flatten)]
+    daemon: daemon::Options,
+}
+
+const EXAMPLES: &str = "\
+Example:
+  penstock sidecar --listen /tmp/trainer-0.sock --gateway grpc://node1:8815,grpc://node2:8815";
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut config = Config::new(args.listen);
+    config.gateways = args.gateway;
+    if let Some(memory) = args.memory {
+        config.memory = memory;
+    }
+    daemon::serve(&args.daemon, async move |drain| {
+        let bound = Sidecar::start(config, drain)?;
+        Ok(format!("unix:{}", bound.path.display()))
+    })
+}
