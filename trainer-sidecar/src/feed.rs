@@ -193,3 +193,6 @@ async fn fail(connection: &Connection, error: &Error) -> io::Result<()> {
     let _in_time = tokio::time::timeout(LINGER, connection.closed()).await;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,8 @@
 
 mod batcher;
 mod config;
+#[cfg(test)]
+mod fake;
 mod feed;
 mod metrics;
 mod pack;

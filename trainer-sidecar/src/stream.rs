@@ -205,3 +205,6 @@ fn check_schema(announced: &Schema, arrived: &Schema) -> Result<(), Error> {
         "the stream's columns are not those that the gateway announced: use one release of penstock everywhere",
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use arrow::array::AsArray as _;
+use arrow::datatypes::Int64Type;
+use penstock_proto::{FeedCommand, SnapshotId};
+
+use super::*;
+use crate::batcher::{Joiner, Meter, Rows, Step};
+use crate::fake::{Fake, Fault, Script, deadlines, link};
+use crate::subscribe::Address;
+
+fn request(start_step: u64) -> FeedRequest {
+    let command = FeedCommand {
+        dataset: "d".into(),
+        rank: Some(0),
+        epoch: Some(3),
+        start_step: Some(start_step),
+        ..FeedCommand::default()
+    };
+    FeedRequest { snapshot: Some(SnapshotId::new("5a")), ..FeedRequest::resolve(&command).unwrap() }
+}
+
+fn stream(fake: &Fake, known: Vec<Address>, start_step: u64) -> Stream {
+    let gateways = Gateways::new(known, deadlines().give_up).unwrap();
+    Stream::new(link(), gateways, Fake::schema(), fake.steps, request(start_step), None)
+}
+
+/// Steps and their ids, as the batcher joins them.
+async fn steps(mut stream: Stream, fake: &Fake) -> Result<Vec<(u64, Vec<i64>)>, Error> {
+    let meter = Meter::new(u64::MAX);
+    let rows = Rows { per_step: fake.rows * u64::from(fake.parts), short: None };
+    let mut joiner = Joiner::new(3, rows);
+    let mut steps = Vec::new();
+    while let Some(part) = stream.next().await? {
+        let held = meter.hold(part.bytes);
+        steps.extend(joiner.add(part, held)?.map(|step| (step.step, ids(&step))));
+    }
+    Ok(steps)
+}
+
+fn ids(step: &Step) -> Vec<i64> {
+    step.parts.iter().flat_map(|part| part.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+/// Reads from `start_step` through what `script` does, and expects every step once and in order.
+async fn check(script: Script, start_step: u64) {
+    let fake = Fake::new(3, 2, 2).scripted(script.clone());
+    // Two doors of one gateway: only a full round costs a pause.
+    let known = vec![fake.serve().await, fake.serve().await];
+    let read = steps(stream(&fake, known, start_step), &fake).await.unwrap();
+    let expected: Vec<_> = (start_step..3).map(|step| (step, fake.ids(step))).collect();
+    assert_eq!(read, expected, "{script:?}");
+}
+
+#[tokio::test]
+async fn an_undisturbed_stream_brings_every_step_from_its_start() {
+    for start_step in 0..=3 {
+        check(vec![], start_step).await;
+    }
+}
+
+#[tokio::test]
+async fn whatever_breaks_wherever_no_row_is_repeated_or_skipped() {
+    let faults = [
+        Fault::Break,
+        Fault::EndUnsaid,
+        Fault::Gap,
+        Fault::Repeat,
+        Fault::Moved,
+        Fault::EndEarly,
+        Fault::Garbage,
+        Fault::Refuse(Code::Busy),
+        Fault::Refuse(Code::Draining),
+    ];
+    for fault in faults {
+        // Before the first of six parts, between any two, and before the end is said.
+        for sent in 0..=6 {
+            check(vec![(sent, fault)], 0).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_again_and_again_still_arrives() {
+    check((0..6).map(|i| (i % 4, Fault::Break)).collect(), 0).await;
+    check(vec![(1, Fault::Repeat), (1, Fault::Gap), (3, Fault::EndUnsaid)], 1).await;
+}
+
+#[tokio::test]
+async fn a_silent_gateway_is_left() {
+    check(vec![(3, Fault::Silence)], 0).await;
+}
+
+#[tokio::test]
+async fn the_next_gateway_is_asked_for_the_step_that_was_not_complete() {
+    let first = Fake::new(4, 2, 2).scripted(vec![(5, Fault::Break)]);
+    let second = Fake::new(4, 2, 2);
+    let known = vec![first.serve().await, second.serve().await];
+    let read = steps(stream(&first, known, 0), &first).await.unwrap();
+    assert_eq!(read.len(), 4);
+    assert_eq!(*first.opened.lock().unwrap(), [(3, 0)]);
+    assert_eq!(*second.opened.lock().unwrap(), [(3, 2)], "two steps were whole, the third was not");
+}
+
+#[tokio::test]
+async fn a_gateway_that_was_only_a_location_takes_over() {
+    let second = Fake::new(2, 1, 2);
+    let first = Fake::new(2, 1, 2).scripted(vec![(1, Fault::Break)]);
+    first.locations.lock().unwrap().push(second.serve().await.to_string());
+    let address = first.serve().await;
+    let read = steps(stream(&first, vec![address], 0), &first).await.unwrap();
+    assert_eq!(read.len(), 2);
+    assert_eq!(*second.opened.lock().unwrap(), [(3, 1)]);
+}
+
+#[tokio::test]
+async fn a_refusal_is_passed_on_as_it_is() {
+    let fake = Fake::new(2, 1, 2).scripted(vec![(1, Fault::Refuse(Code::BadFile))]);
+    let address = fake.serve().await;
+    let error = steps(stream(&fake, vec![address], 0), &fake).await.unwrap_err();
+    assert_eq!(error, Error::new(Code::BadFile, "as the script says"));
+    assert_eq!(fake.opened.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_ticket_that_has_aged_is_replaced() {
+    let fake = Fake::new(2, 1, 2);
+    let known = vec![fake.serve().await];
+    let gateways = Gateways::new(known, deadlines().give_up).unwrap();
+    // As far as this gateway can tell, a ticket of somebody else.
+    let ticket = Some(Ticket::new(vec![0xff]));
+    let stream = Stream::new(link(), gateways, Fake::schema(), 2, request(0), ticket);
+    let read = steps(stream, &fake).await;
+    assert_eq!(read.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn without_a_gateway_left_it_says_who_was_tried_and_why() {
+    let fake = Fake::new(2, 1, 2);
+    let gone = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        Address::parse(&format!("grpc://{}", listener.local_addr().unwrap())).unwrap()
+    };
+    let gateways = Gateways::new(vec![gone.clone()], std::time::Duration::from_millis(200)).unwrap();
+    let stream = Stream::new(link(), gateways, Fake::schema(), 2, request(0), None);
+    let error = steps(stream, &fake).await.unwrap_err();
+    assert_eq!(error.code, Code::Unreachable);
+    assert!(error.message.contains(&gone.to_string()) && error.message.contains("refused"), "{error}");
+}
