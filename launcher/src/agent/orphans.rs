@@ -6,16 +6,20 @@
 use rustix::process::{Pid, Signal, WaitOptions};
 
 /// Kills and reaps until there is no child. Killing one hands its children to this process, so every
-/// round digs a generation deeper.
+/// round digs a generation deeper. A child that has ended stays in the list until it is reaped here, so
+/// that none slips through between two looks.
 pub(super) fn end_all() {
     loop {
-        for child in children() {
-            let _ = rustix::process::kill_process(child, Signal::KILL);
+        let children = children();
+        for child in &children {
+            let _ = rustix::process::kill_process(*child, Signal::KILL);
         }
-        match rustix::process::wait(WaitOptions::empty()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return,
+        // Without a child that is known there is nothing to wait for.
+        if children.is_empty() {
+            return;
         }
+        // Interrupted or reaped, the next look tells.
+        let _ = rustix::process::wait(WaitOptions::empty());
     }
 }
 
