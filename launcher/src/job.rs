@@ -17,8 +17,9 @@ pub use duration::{BadDuration, parse_duration};
 
 /// After SIGTERM, when nothing else was said.
 const GRACE: Duration = Duration::from_secs(10);
-/// The same for the peers of a task that failed: they have nothing left to finish together.
-const GRACE_AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// The same for the peers of a task that failed: they have nothing left to finish together, and TensorFlow
+/// catches SIGTERM while it waits for a peer that never comes.
+const GRACE_AFTER_FAILURE: Duration = Duration::from_secs(3);
 /// Time for the evaluator's last evaluation once the workers are done.
 const EVALUATOR_GRACE: Duration = Duration::from_secs(300);
 /// More tasks than this on one machine is a slip of the finger.

@@ -72,6 +72,10 @@ def daemons(report: Report, summary: dict) -> None:
         peak, cpu, rows = daemon["peak_memory_bytes"], daemon["cpu_seconds"], daemon["rows"]
         known = None not in (peak, cpu, rows)
         text = f"{rows:,} rows, peak memory {peak / 2**20:.1f} MiB, {cpu:.2f} s CPU" if known else "no metrics"
+        # What of the trainer's wait was for want of a batch; the rest is Python's and TensorFlow's own.
+        starved = daemon["metrics"].get("penstock_sidecar_trainer_wait_seconds")
+        if starved is not None:
+            text += f"; had no batch ready for {starved:.2f} s"
         report.promise(daemon["name"], known, text)
 
 

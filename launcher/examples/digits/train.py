@@ -78,6 +78,9 @@ def train(strategy: tf.distribute.Strategy, args: argparse.Namespace) -> tuple[t
     )
     print(feed)
     evidence = Evidence()
+    # This rank's share, iterated as it comes. `strategy.distribute_datasets_from_function(lambda _: feed.tf())`
+    # gives the same batches, but asks all peers before every step whether there is another one; a feed's
+    # steps are equal on all ranks, so there is nothing to ask.
     batches = iter(feed.tf())
     for number in range(feed.steps_per_epoch * args.epochs):
         begun = time.perf_counter()

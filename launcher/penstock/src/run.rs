@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
 
-    /// How long a task may take to end after SIGTERM [default: 10s; 5s once another task has failed].
+    /// How long a task may take to end after SIGTERM [default: 10s; 3s once another task has failed].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     grace: Option<Duration>,
 
