@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up should stop right there")]
 
 pub mod data;
+pub mod hdfs;
 pub mod process;

@@ -1,0 +1,113 @@
+//! A real HDFS for a test: `tests/hdfs/bed` as a child that ends with the test, however that ends.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A running HDFS. Dropping it ends it, and its data are gone.
+pub struct Bed {
+    child: Child,
+    commands: Option<ChildStdin>,
+    answers: Lines<BufReader<ChildStdout>>,
+    ready: Value,
+    directory: TempDir,
+}
+
+impl Bed {
+    /// Starts an HDFS with the arguments of `tests/hdfs/bed/start`. Takes 5 to 20 seconds, and minutes when
+    /// Maven's cache is empty.
+    ///
+    /// `None`, said loudly, where there is no Java or Maven; with `CI` set that is a failure.
+    pub fn start(arguments: &[&str]) -> Option<Self> {
+        if let Some(missing) = ["java", "javac", "mvn"].into_iter().find(|tool| !is_there(tool)) {
+            assert!(std::env::var_os("CI").is_none(), "there is no {missing}, so no HDFS was tried");
+            #[expect(clippy::print_stderr, reason = "whoever reads the output must learn what was not tried")]
+            {
+                eprintln!("SKIPPED: there is no {missing}, so no HDFS was tried");
+            }
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let log = File::create(directory.path().join("log")).unwrap();
+        let mut child = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/hdfs/bed/start"))
+            .args(arguments)
+            .arg(directory.path().join("hdfs"))
+            .env("PENSTOCK_HDFS_BED", built())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let commands = child.stdin.take();
+        let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        let Some(Ok(ready)) = answers.next() else {
+            let status = child.wait().unwrap();
+            let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
+            panic!("the HDFS ended before it was ready, {status}: {log}");
+        };
+        let ready = serde_json::from_str(&ready).unwrap();
+        Some(Self { child, commands, answers, ready, directory })
+    }
+
+    /// What stands in the ready line under a name, a text.
+    pub fn says(&self, name: &str) -> &str {
+        self.ready[name].as_str().unwrap_or_else(|| panic!("the HDFS has no {name}"))
+    }
+
+    /// `hdfs://…` without a path.
+    pub fn uri(&self) -> &str {
+        self.says("uri")
+    }
+
+    /// The directory with `core-site.xml` for clients.
+    pub fn conf(&self) -> &Path {
+        Path::new(self.says("conf"))
+    }
+
+    /// `HOST:PORT` of every NameNode; the first is active at first.
+    pub fn namenodes(&self) -> Vec<&str> {
+        self.ready["namenodes"].as_array().unwrap().iter().map(|address| address.as_str().unwrap()).collect()
+    }
+
+    /// A place on disk that is gone with the HDFS.
+    pub fn scratch(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Gives a command, waits until it is done, and returns what it says.
+    pub fn command(&mut self, line: &str) -> String {
+        writeln!(self.commands.as_mut().unwrap(), "{line}").unwrap();
+        let answer = self.answers.next().unwrap().unwrap();
+        let said = answer.strip_prefix("ok").unwrap_or_else(|| panic!("{line}: {answer}"));
+        said.trim().to_owned()
+    }
+
+    /// Copies a file, or the files of a directory, into HDFS.
+    pub fn put(&mut self, local: &Path, remote: &str) {
+        self.command(&format!("put {} {remote}", local.display()));
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // It has nothing to save.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn is_there(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(tool).is_file())
+}
+
+/// Beside the test's own profile, so that every target directory has one.
+fn built() -> PathBuf {
+    // target/PROFILE/deps/hdfs-HASH
+    let test = std::env::current_exe().unwrap();
+    test.ancestors().nth(3).unwrap().join("hdfs-bed")
+}
