@@ -96,6 +96,9 @@ def library() -> ctypes.CDLL:
     """The loaded library."""
     file = path("libpenstock_tf.so")
     loaded = ctypes.CDLL(str(file))
+    version = loaded.penstock_abi_version() if hasattr(loaded, "penstock_abi_version") else "of another release"
+    if version != ABI_VERSION:
+        raise NativeError(f"{file} speaks version {version}, this package {ABI_VERSION}: install both from one release")
     text, number, place = ctypes.c_char_p, ctypes.c_uint64, ctypes.c_void_p
     for name, arguments in {
         "penstock_register_ops": [],
@@ -115,10 +118,6 @@ def library() -> ctypes.CDLL:
     loaded.penstock_text_free.argtypes, loaded.penstock_text_free.restype = [place], None
     for name in ("penstock_error", "penstock_error_code"):
         getattr(loaded, name).restype = text
-    loaded.penstock_abi_version.restype = ctypes.c_uint32
-    version = loaded.penstock_abi_version()
-    if version != ABI_VERSION:
-        raise NativeError(f"{file} speaks version {version}, this package {ABI_VERSION}: install both from one release")
     return loaded
 
 

@@ -83,6 +83,8 @@ def dataset(feed: "Feed", prefetch: int) -> tf.data.Dataset:
     # Every rank has its own share already.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     made = made.with_options(options)
+    # Known lengths spare Keras a step into the end, and an early end becomes an error.
+    made = made.apply(tf.data.experimental.assert_cardinality(length(feed)))
     return made.prefetch(prefetch) if prefetch else made
 
 
@@ -93,6 +95,11 @@ def element_spec(feed: "Feed") -> dict[str, tf.TensorSpec]:
         column.name: tf.TensorSpec([rows, *column.shape], _DTYPES[column.dtype], name=None)
         for column in feed.schema.values()
     }
+
+
+def length(feed: "Feed") -> int:
+    """Batches of the whole feed, or TensorFlow's word for endless."""
+    return tf.data.INFINITE_CARDINALITY if feed._request["epochs"] is None else len(feed)
 
 
 def _op(name: str, inputs: list[Any], types: list[Any], attrs: dict[str, Any], shapes: list[Any]) -> list[tf.Tensor]:

@@ -3,18 +3,24 @@
 //! *In:* opened consumers. *Out:* shared feeds. *Promise:* a number is never reused; closing wakes
 //! whoever waits. Global, because a TensorFlow kernel has nothing but its inputs to find its feed by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use penstock_ring::{Batch, Consumer};
+use penstock_ring::{Batch, Consumer, NextError};
 
 use crate::failure::{Failure, Kind};
 use crate::request::Request;
 
-static FEEDS: Mutex<BTreeMap<u64, Arc<Feed>>> = Mutex::new(BTreeMap::new());
+static TABLE: Mutex<Table> = Mutex::new(Table { feeds: BTreeMap::new(), cancelled: BTreeSet::new() });
 static LAST: AtomicU64 = AtomicU64::new(0);
+
+struct Table {
+    feeds: BTreeMap<u64, Arc<Feed>>,
+    /// Groups that were cancelled: a kernel that opens its feed later must hear of it too.
+    cancelled: BTreeSet<String>,
+}
 
 /// One open feed.
 pub(crate) struct Feed {
@@ -59,17 +65,21 @@ impl Feed {
 
 /// Opens the feed and gives it a number. A `group` of feeds can be cancelled together.
 pub(crate) fn open(request: &Request, group: &str, deadline: Duration) -> Result<u64, Failure> {
+    check_cancelled(&table(), group, &request.name)?;
     let consumer = Consumer::open(&request.socket, &request.json, deadline)
         .map_err(|error| Failure::open(&request.name, &error))?;
     let handle = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     let feed = Feed { consumer, name: request.name.clone(), group: group.to_owned() };
-    feeds().insert(handle, Arc::new(feed));
+    let mut table = table();
+    check_cancelled(&table, group, &request.name)?;
+    table.feeds.insert(handle, Arc::new(feed));
     Ok(handle)
 }
 
 /// The feed of this number.
 pub(crate) fn get(handle: u64) -> Result<Arc<Feed>, Failure> {
-    feeds()
+    table()
+        .feeds
         .get(&handle)
         .cloned()
         .ok_or_else(|| Failure::new(Kind::Cancelled, format!("feed {handle} is closed")))
@@ -78,25 +88,34 @@ pub(crate) fn get(handle: u64) -> Result<Arc<Feed>, Failure> {
 /// Ends the feed; batches that are held stay readable.
 pub(crate) fn close(handle: u64) {
     // The guard is gone before the feed drops: dropping talks to the sidecar.
-    let feed = feeds().remove(&handle);
+    let feed = table().feeds.remove(&handle);
     if let Some(feed) = feed {
         feed.consumer.cancel();
     }
 }
 
-/// Wakes everybody who waits for a feed of the group, and ends these feeds.
+/// Wakes everybody who waits for a feed of the group, and ends these feeds and those yet to be opened.
 pub(crate) fn cancel(group: &str) {
-    for feed in feeds().values().filter(|feed| feed.group == group) {
+    let mut table = table();
+    table.cancelled.insert(group.to_owned());
+    for feed in table.feeds.values().filter(|feed| feed.group == group) {
         feed.consumer.cancel();
     }
 }
 
 /// Feeds that are open, and batches of theirs that are held.
 pub(crate) fn open_feeds() -> (usize, usize) {
-    let feeds = feeds();
+    let feeds = &table().feeds;
     (feeds.len(), feeds.values().map(|feed| feed.consumer.held()).sum())
 }
 
-fn feeds() -> MutexGuard<'static, BTreeMap<u64, Arc<Feed>>> {
-    FEEDS.lock().expect("no code panics while it holds the table")
+fn check_cancelled(table: &Table, group: &str, name: &str) -> Result<(), Failure> {
+    if table.cancelled.contains(group) {
+        return Err(Failure::next(name, &NextError::Cancelled));
+    }
+    Ok(())
+}
+
+fn table() -> MutexGuard<'static, Table> {
+    TABLE.lock().expect("no code panics while it holds the table")
 }

@@ -1,0 +1,146 @@
+"""Arguments, cursors and sources: pure, nothing is started."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from penstock import ArgumentError, _cursor, _request, _source
+
+DEFAULTS = dict(
+    dataset="d",
+    name=None,
+    batch_size=8,
+    columns=None,
+    shuffle="none",
+    seed=0,
+    epochs=1,
+    remainder="drop",
+    nulls=None,
+    rank=None,
+    world_size=None,
+    start=None,
+    lanes=None,
+    shuffle_bytes=None,
+)
+DESCRIPTION = {"steps_per_epoch": 10, "snapshot": "abc", "batch_size": 8, "lanes": 4}
+
+
+def build(**arguments):
+    return _request.build(**{**DEFAULTS, **arguments})
+
+
+def test_defaults_leave_rank_and_world_to_the_process_that_runs():
+    assert build() == {
+        "version": 1,
+        "name": "d",
+        "feed": {"dataset": "d", "batch_size": 8, "shuffle": "none", "seed": 0, "remainder": "drop"},
+        "epochs": 1,
+    }
+
+
+def test_everything_said_arrives():
+    request = build(
+        name="train", columns=("a", "b"), shuffle="rows", seed=7, epochs=None, remainder="pad", rank=1, world_size=2,
+        nulls={"a": 0, "*": "mask"}, lanes=2, shuffle_bytes=1 << 20, batch_size=np.int64(16),
+    )  # fmt: skip
+    assert json.loads(json.dumps(request)) == {
+        "version": 1,
+        "name": "train",
+        "feed": {
+            "dataset": "d", "columns": ["a", "b"], "batch_size": 16, "shuffle": "rows", "seed": 7, "remainder": "pad",
+            "rank": 1, "world_size": 2, "lanes": 2, "shuffle_bytes": 1 << 20,
+        },
+        "epochs": None,
+        "nulls": {"a": 0, "*": "mask"},
+    }  # fmt: skip
+    assert build(nulls="mask")["nulls"] == {"*": "mask"}
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (dict(batch_size=0), "batch_size is 0: it must be a whole number of at least 1"),
+        (dict(batch_size=2.5), "batch_size is 2.5: it must be a whole number"),
+        (dict(epochs=0), "epochs is 0"),
+        (dict(shuffle="all"), "shuffle is 'all': use 'none', 'blocks', 'rows'"),
+        (dict(shuffle=True), "shuffle is True: use"),
+        (dict(remainder="fill"), "remainder is 'fill': use 'drop', 'pad', 'keep'"),
+        (dict(columns="a"), "columns is the text 'a': give a list, ['a']"),
+        (dict(columns=[]), "at least one column name"),
+        (dict(rank=0), "rank and world_size go together"),
+        (dict(rank=2, world_size=2), "rank 2 is not in a world of 2"),
+        (dict(rank=0, world_size=9), "batch_size 8 is smaller than the world of 9"),
+        (dict(nulls={"a": [1]}), "nulls says [1] for 'a'"),
+        (dict(start={"epoch": 1}), "start is no cursor, it lacks version"),
+        (dict(start=_cursor.at(DESCRIPTION, 5, 0, 3)), "a feed with seed 5, this feed has 0"),
+        (dict(start=_cursor.at({**DESCRIPTION, "batch_size": 9}, 0, 0, 3)), "with batch_size 9, this feed has 8"),
+        (dict(start={**_cursor.at(DESCRIPTION, 0, 0, 3), "version": 2}), "version 2, this release reads version 1"),
+    ],
+)
+def test_mistakes_are_one_line_that_says_what_to_do(arguments, text):
+    with pytest.raises(ArgumentError) as error:
+        build(**arguments)
+    assert text in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_cursor_survives_json_and_starts_a_feed_behind_its_batch():
+    cursor = json.loads(json.dumps(_cursor.after(DESCRIPTION, 0, 2, 3)))
+    feed = build(start=cursor)["feed"]
+    assert (feed["epoch"], feed["start_step"], feed["snapshot"]) == (2, 4, "abc")
+
+
+def test_behind_the_last_step_is_the_next_epoch():
+    cursor = _cursor.after(DESCRIPTION, 0, 2, 9)
+    assert (cursor["epoch"], cursor["step"]) == (3, 0)
+    cursor = _cursor.at(DESCRIPTION, 0, 1, 25)
+    assert (cursor["epoch"], cursor["step"]) == (3, 5)
+
+
+@pytest.mark.parametrize("field, value", [("snapshot", "xyz"), ("batch_size", 9), ("lanes", 2)])
+def test_a_cursor_of_another_feed_is_refused_when_the_dataset_is_known(field, value):
+    cursor = _cursor.at(DESCRIPTION, 0, 0, 3)
+    _cursor.check(cursor, DESCRIPTION)
+    with pytest.raises(ArgumentError, match=f"a cursor of a feed with {field}"):
+        _cursor.check(cursor, {**DESCRIPTION, field: value})
+
+
+def test_one_epoch_begins_where_the_feed_does():
+    request = build(epochs=3, start=_cursor.at(DESCRIPTION, 0, 1, 4))
+    first, second = _request.one_epoch(request, 1), _request.one_epoch(request, 2)
+    assert (first["feed"]["start_step"], first["epochs"]) == (4, 2)
+    assert (second["feed"]["epoch"], second["feed"]["start_step"], second["epochs"]) == (2, 0, 3)
+    with pytest.raises(ArgumentError, match="epoch 3 is not in a feed of 3 epochs"):
+        _request.one_epoch(request, 3)
+
+
+LAUNCHED = {"PENSTOCK_SIDECAR": "/run/w0.sock", "PENSTOCK_DATASETS": "train,test"}
+
+
+def test_sources_mean_what_the_environment_says():
+    plan = _source.plan
+    assert plan(None, "train", LAUNCHED) == ("train", (), None, True)
+    assert plan(None, None, {**LAUNCHED, "PENSTOCK_DATASETS": "one"}).dataset == "one"
+    assert plan("grpc://a:1,b:2", "d", {}) == ("d", ("grpc://a:1", "grpc://b:2"), None, False)
+    assert plan("grpc://a:1,grpc://b:2", "d", LAUNCHED) == ("d", ("grpc://a:1", "grpc://b:2"), None, True)
+    assert plan("x/*.parquet", None, LAUNCHED) == ("data", (), os.path.abspath("x/*.parquet"), False)
+    assert plan("file:///x", "mine", {}) == ("mine", (), "file:///x", False)
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        ((None, None, {}), "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run`"),
+        ((None, None, LAUNCHED), "say which dataset with dataset=: one of train, test"),
+        (("grpc://a:1", None, {}), "say which of its datasets with dataset="),
+        (("grpc://a", "d", {}), "grpc://a is no gateway's address: write grpc://HOST:PORT"),
+        (("", None, {}), "source is empty"),
+    ],
+)  # fmt: skip
+def test_a_source_that_means_nothing_says_what_to_give(arguments, text):
+    with pytest.raises(ArgumentError) as error:
+        _source.plan(*arguments)
+    assert text in str(error.value)
