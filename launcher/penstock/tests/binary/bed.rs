@@ -1,8 +1,8 @@
 //! A place for one job: scripts, a penstock whose daemons are played, and what came of the job.
 
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -68,8 +68,12 @@ impl Bed {
     pub(crate) fn script(&self, name: &str, body: &str) -> PathBuf {
         let path = self.path(name);
         let bed = self.directory.path().display();
-        std::fs::write(&path, format!("#!/bin/sh\nBED='{bed}'\n{body}\n")).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        let draft = path.with_extension("draft");
+        std::fs::write(&draft, format!("#!/bin/sh\nBED='{bed}'\n{body}\n")).unwrap();
+        // By another process: while this one has a program open for writing, a test beside this one may
+        // fork, and until its child calls exec the program is busy and cannot be run.
+        let installed = Command::new("install").args(["-m", "755"]).arg(&draft).arg(&path).status().unwrap();
+        assert!(installed.success());
         path
     }
 
