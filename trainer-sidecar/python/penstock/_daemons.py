@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Optional
 
 from . import _native
-from .errors import SidecarError
+from .errors import FeedError, SidecarError
 
 READY_SECONDS = 60.0
 GRACE_SECONDS = 5.0
 _READY = "listening on "
+_PREFIX = "penstock-"
 
 
 class Daemon:
@@ -60,12 +61,12 @@ class Daemon:
                     raise SidecarError(f"the {self.name} was not ready within {READY_SECONDS:.0f} s: {self._last_words()}")
                 part = os.read(pipe.fileno(), 4096)
                 if not part:
-                    raise SidecarError(f"the {self.name} did not start: {self._last_words()}")
+                    raise FeedError(f"the {self.name} did not start: {self._last_words()}")
                 text += part
 
     def _last_words(self) -> str:
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it said nothing"
+        return lines[-1].strip().removeprefix("error: ") if lines else "it said nothing"
 
     def end(self) -> None:
         """SIGTERM, a grace, SIGKILL."""
@@ -144,8 +145,18 @@ class Daemons:
         if self.directory is None:
             # A socket's path has room for 107 bytes only.
             base = tempfile.gettempdir()
-            self.directory = Path(tempfile.mkdtemp(prefix="penstock-", dir=base if len(base) <= 50 else "/tmp"))
+            base = base if len(base) <= 50 else "/tmp"
+            _sweep(Path(base))
+            self.directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{self.pid}-", dir=base))
         return self.directory
+
+
+def _sweep(base: Path) -> None:
+    """Removes what processes that were killed left behind."""
+    for left in base.glob(f"{_PREFIX}*-*"):
+        pid = left.name[len(_PREFIX) :].split("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 _current: Optional[Daemons] = None

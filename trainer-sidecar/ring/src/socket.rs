@@ -73,10 +73,15 @@ impl Socket {
             let fits = control.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(fd)));
             assert!(fits, "the space was made for one descriptor");
         }
-        rustix::io::retry_on_intr(|| {
+        let sent = rustix::io::retry_on_intr(|| {
             rustix::net::sendmsg(&self.fd, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)
-        })?;
-        Ok(())
+        });
+        match sent {
+            Ok(_) => Ok(()),
+            // How a peer that closed with unread messages of ours is reported, once.
+            Err(rustix::io::Errno::CONNRESET) => Err(rustix::io::Errno::PIPE.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Receives one message and what rode along; `None` when the other side is gone.

@@ -98,7 +98,9 @@ pub(crate) fn close(handle: u64) {
 pub(crate) fn cancel(group: &str) {
     let mut table = table();
     table.cancelled.insert(group.to_owned());
-    for feed in table.feeds.values().filter(|feed| feed.group == group) {
+    let feeds: Vec<_> = table.feeds.extract_if(.., |_, feed| feed.group == group).collect();
+    drop(table);
+    for (_, feed) in feeds {
         feed.consumer.cancel();
     }
 }

@@ -24,6 +24,11 @@ fn the_other_sides_end_is_seen() {
     assert!(trainer.recv::<ToTrainer>().unwrap().is_none());
     let error = trainer.send(&ToSidecar::Release { slot: SlotId(0) }, None).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    let (sidecar, trainer) = Socket::pair().unwrap();
+    sidecar.send(&ToTrainer::End, None).unwrap();
+    drop(trainer);
+    let error = sidecar.send(&ToTrainer::End, None).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "also when it left something unread");
 }
 
 #[test]

@@ -1,0 +1,228 @@
+"""The whole path in one script: files, a gateway and a sidecar of the process's own, batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock
+from penstock import _daemons
+
+ROWS = 1000
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, binary) -> Path:
+    """Four files of 250 rows in row groups of 40: ids, and columns that follow from them."""
+    directory = tmp_path_factory.mktemp("data")
+    for file in range(4):
+        ids = np.arange(file * 250, file * 250 + 250)
+        image = pa.FixedSizeListArray.from_arrays(pa.array(np.repeat(ids % 256, 6).astype("uint8")), 6)
+        table = pa.table(
+            {
+                "id": ids,
+                "image": image,
+                "name": [f"row-{i}" for i in ids],
+                "age": pa.array([None if i % 3 == 0 else i for i in ids.tolist()], pa.int32()),
+            }
+        )
+        pq.write_table(table, directory / f"{file}.parquet", row_group_size=40)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def gateway(data, binary):
+    """A gateway that serves the data as `train`."""
+    process = subprocess.Popen(
+        [binary, "gateway", "--listen", "127.0.0.1:0", "--dataset", f"train={data}"], stdout=subprocess.PIPE, text=True
+    )
+    yield process.stdout.readline().removeprefix("listening on ").strip()
+    process.kill()
+    process.wait()
+
+
+def ids(feed, valid=False) -> list[int]:
+    return [i for batch in feed for i in (batch["id"][batch["_valid"]] if valid else batch["id"]).tolist()]
+
+
+def running(pids: list[int]) -> list[int]:
+    """Which of these run; a zombie does not."""
+    stats = {pid: Path(f"/proc/{pid}/stat") for pid in pids}
+    return [pid for pid, stat in stats.items() if stat.exists() and stat.read_text().rsplit(")")[1].split()[0] != "Z"]
+
+
+def gone_within(seconds: float, pids: list[int]) -> bool:
+    deadline = time.monotonic() + seconds
+    while running(pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.mark.parametrize("shuffle", ["none", "blocks", "rows"])
+def test_every_row_once_an_epoch_in_another_order_each(data, shuffle):
+    with penstock.feed(data, batch_size=64, shuffle=shuffle, seed=3, epochs=2, remainder="pad", columns=["id"]) as feed:
+        epochs = [ids(feed.epoch(epoch), valid=True) for epoch in (0, 1)]
+        assert all(sorted(epoch) == list(range(ROWS)) for epoch in epochs)
+        assert (epochs[0] == list(range(ROWS))) == (shuffle == "none")
+        assert (epochs[0] == epochs[1]) == (shuffle == "none")
+        assert ids(feed, valid=True) == epochs[0] + epochs[1]
+
+
+def test_what_the_remainder_becomes(data):
+    def lengths(remainder):
+        with penstock.feed(data / "*.parquet", batch_size=300, remainder=remainder, columns=["id"]) as feed:
+            return [len(batch["id"]) for batch in feed], feed.steps_per_epoch, feed.description["dropped"]
+
+    assert lengths("drop") == ([300, 300, 300], 3, 100)
+    assert lengths("pad") == ([300, 300, 300, 300], 4, 0)
+    assert lengths("keep") == ([300, 300, 300, 100], 4, 0)
+
+
+def test_columns_have_the_values_of_the_files(data):
+    with penstock.feed(data, batch_size=50, columns=["name", "image", "id"]) as feed:
+        assert list(feed.schema) == ["name", "image", "id"]
+        for batch in feed:
+            assert batch["image"].dtype == np.uint8 and batch["image"].shape == (50, 6)
+            np.testing.assert_array_equal(batch["image"], np.repeat(batch["id"][:, None] % 256, 6, axis=1))
+            assert batch["name"].tolist() == [f"row-{i}" for i in batch["id"]]
+
+
+def test_nulls_are_filled_or_masked_as_declared(data):
+    with penstock.feed(data, batch_size=100, nulls={"age": -1}) as feed:
+        for batch in feed:
+            np.testing.assert_array_equal(batch["age"], np.where(batch["id"] % 3 == 0, -1, batch["id"]))
+    with penstock.feed(data, batch_size=100, nulls="mask") as feed:
+        assert list(feed.schema)[-2:] == ["age", "age_valid"]
+        for batch in feed:
+            np.testing.assert_array_equal(batch["age_valid"], batch["id"] % 3 != 0)
+            np.testing.assert_array_equal(batch["age"][batch["age_valid"]], batch["id"][batch["age_valid"]])
+
+
+def test_a_saved_cursor_goes_on_with_the_next_row_at_any_world_size(data):
+    order = dict(batch_size=48, shuffle="rows", seed=5, epochs=2, columns=["id"])
+    with penstock.feed(data, **order) as feed:
+        batches = [(batch["id"].tolist(), json.loads(json.dumps(batch.cursor))) for batch in feed]
+    for stop in (0, 7, 19, 20, 39):
+        rest = [i for rows, _ in batches[stop + 1 :] for i in rows]
+        cursor = batches[stop][1]
+        with penstock.feed(data, **order, start=cursor) as feed:
+            assert len(feed) == len(batches) - stop - 1
+            assert ids(feed) == rest
+        ranks = [penstock.feed(data, **order, start=cursor, rank=rank, world_size=2) for rank in (0, 1)]
+        steps = [i for shares in zip(*ranks) for share in shares for i in share["id"].tolist()]
+        assert steps == rest
+        for feed in ranks:
+            feed.close()
+    with penstock.feed(data, **{**order, "seed": 6}) as feed:
+        with pytest.raises(penstock.ArgumentError, match="lanes|seed"):
+            penstock.feed(data, **{**order, "seed": 6}, start=batches[0][1])
+
+
+def test_a_feed_without_end_goes_on(data):
+    with penstock.feed(data, batch_size=500, epochs=None, columns=["id"]) as feed:
+        iterator = iter(feed)
+        assert [(batch.epoch, batch.step) for _, batch in zip(range(5), iterator)] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
+        with pytest.raises(TypeError):
+            len(feed)
+        iterator.close()
+
+
+def test_a_running_gateway_is_used_and_left_alone(gateway):
+    with penstock.feed(gateway, dataset="train", batch_size=100, columns=["id"]) as feed:
+        assert ids(feed) == list(range(ROWS))
+        assert not _daemons.of_this_process().gateways
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (dict(columns=["ids"]), 'no column "ids".*did you mean "id"'),
+        (dict(batch_size=50, columns=["age"]), 'column "age" holds .* nulls .*"mask"'),
+        (dict(lanes=5000), "lanes is 5000"),
+    ],
+)
+def test_what_the_data_does_not_allow_is_one_line(data, arguments, text):
+    with penstock.feed(data, **arguments) as feed:
+        with pytest.raises(penstock.FeedError, match=text) as error:
+            list(feed)
+        assert "\n" not in str(error.value)
+
+
+def test_wrong_places_are_one_line(data, gateway, tmp_path):
+    with pytest.raises(penstock.FeedError, match="the gateway did not start: .*nowhere"):
+        penstock.feed(tmp_path / "nowhere" / "*.parquet")
+    with penstock.feed(gateway, dataset="trian") as feed:
+        with pytest.raises(penstock.FeedError, match='"trian".*train'):
+            feed.steps_per_epoch
+
+
+def test_daemons_are_shared_and_end_with_their_last_feed(data):
+    first, second = penstock.feed(data), penstock.feed(data)
+    daemons = _daemons.of_this_process()
+    pids = [daemons.sidecar.process.pid, *(daemon.process.pid for daemon, _ in daemons.gateways.values())]
+    assert len(pids) == 2 and running(pids) == pids
+    first.close()
+    first.close()
+    assert running(pids) == pids
+    second.close()
+    assert running(pids) == []
+
+
+SCRIPT = """
+import sys, penstock
+from penstock import _daemons
+feed = penstock.feed(sys.argv[1], batch_size=10, columns=["id"], epochs=None)
+iterator = iter(feed)
+held = [next(iterator) for _ in range(3)]
+daemons = _daemons.of_this_process()
+pids = [daemons.sidecar.process.pid, *(daemon.process.pid for daemon, _ in daemons.gateways.values())]
+print(*pids, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("how", ["returns", "raises", "killed"])
+def test_nothing_is_left_of_a_script_however_it_ends(data, how):
+    script = SCRIPT + ("raise RuntimeError\n" if how == "raises" else "")
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(data)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    pids = [int(pid) for pid in process.stdout.readline().split()]
+    assert running(pids) == pids
+    if how == "killed":
+        process.kill()
+    process.communicate("\n", timeout=30)
+    assert gone_within(5, pids), "shared memory goes with the processes that map it"
+
+
+def test_a_killed_sidecar_is_said_and_a_new_feed_gets_a_new_one(data):
+    feed = penstock.feed(data, batch_size=10, columns=["id"], epochs=None)
+    iterator = iter(feed)
+    next(iterator)
+    os.kill(_daemons.of_this_process().sidecar.process.pid, signal.SIGKILL)
+    started = time.monotonic()
+    with pytest.raises(penstock.SidecarError, match="the sidecar at .* died"):
+        for _ in iterator:
+            pass
+    assert time.monotonic() - started < 5
+    with penstock.feed(data, batch_size=500, columns=["id"]) as again:
+        assert ids(again) == list(range(ROWS))
+    feed.close()
+
+
+def test_the_command_line_is_the_binary(binary):
+    out = subprocess.run([sys.executable, "-m", "penstock", "version"], capture_output=True, text=True, check=True)
+    assert out.stdout == subprocess.run([binary, "version"], capture_output=True, text=True, check=True).stdout
