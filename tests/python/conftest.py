@@ -6,9 +6,12 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,3 +131,57 @@ def in_ring(address: int) -> bool:
             if start <= address < end:
                 return True
     return False
+
+
+ROWS = 1000
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory, binary) -> Path:
+    """Four files of 250 rows in row groups of 40: ids, and columns that follow from them."""
+    directory = tmp_path_factory.mktemp("data")
+    for file in range(4):
+        ids = np.arange(file * 250, file * 250 + 250)
+        image = pa.FixedSizeListArray.from_arrays(pa.array(np.repeat(ids % 256, 6).astype("uint8")), 6)
+        table = pa.table(
+            {
+                "id": ids,
+                "image": image,
+                "name": [f"row-{i}" for i in ids],
+                "age": pa.array([None if i % 3 == 0 else i for i in ids.tolist()], pa.int32()),
+            }
+        )
+        pq.write_table(table, directory / f"{file}.parquet", row_group_size=40)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def gateway(data, binary):
+    """A gateway that serves the data as `train`."""
+    process = subprocess.Popen(
+        [binary, "gateway", "--listen", "127.0.0.1:0", "--dataset", f"train={data}"], stdout=subprocess.PIPE, text=True
+    )
+    yield process.stdout.readline().removeprefix("listening on ").strip()
+    process.kill()
+    process.wait()
+
+
+def running(pids: list[int]) -> list[int]:
+    """Which of these run; a zombie does not."""
+
+    def runs(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0] != "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    return [pid for pid in pids if runs(pid)]
+
+
+def gone_within(seconds: float, pids: list[int]) -> bool:
+    deadline = time.monotonic() + seconds
+    while running(pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
