@@ -5,3 +5,6 @@
 mod architecture;
 mod bad_input;
 mod client;
+mod faults;
+mod sidecar;
+mod sidecar_bed;

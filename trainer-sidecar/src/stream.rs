@@ -12,7 +12,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::Ticket;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use penstock_proto::{Code, Error, FeedRequest, Note};
 use tokio::time::timeout;
 
@@ -151,27 +151,18 @@ impl Stream {
     async fn open(&mut self, kept: Option<Ticket>) -> Result<FlightDataDecoder, Error> {
         let address = self.gateways.current().clone();
         let mut client = self.link.connect(&address).await?;
-        let was_kept = kept.is_some();
-        let ticket = match kept {
-            Some(ticket) => ticket,
-            None => {
-                self.request.start_step = self.position.step();
-                let subscription = self.link.ask(&mut client, &address, &self.request).await?;
-                self.gateways.learn(&subscription.locations);
-                subscription.ticket
+        tracing::debug!(gateway = %address, step = self.position.step(), "opening a stream");
+        if let Some(ticket) = kept {
+            match self.link.redeem(&mut client, ticket).await {
+                // It has aged, or is another fleet's: this gateway can make one of its own.
+                Err(error) if matches!(error.code, Code::BadTicket | Code::TicketExpired) => {}
+                answer => return answer,
             }
-        };
-        let answer = timeout(self.link.deadlines.stall, client.do_get(ticket)).await;
-        let stream = answer.map_err(|_| silent(self.link.deadlines))?.map_err(|status| {
-            let mut error = Error::from(status);
-            // A ticket that was kept may have aged, or its gateway been replaced: a new one tells.
-            if was_kept && error.code == Code::BadTicket {
-                error.code = Code::TicketExpired;
-            }
-            error
-        })?;
-        tracing::debug!(gateway = %address, step = self.position.step(), "stream opened");
-        Ok(FlightDataDecoder::new(stream.into_inner().map_err(FlightError::from)))
+        }
+        self.request.start_step = self.position.step();
+        let subscription = self.link.ask(&mut client, &address, &self.request).await?;
+        self.gateways.learn(&subscription.locations);
+        self.link.redeem(&mut client, subscription.ticket).await
     }
 
     async fn leave(&mut self, error: &Error) -> Result<(), Error> {

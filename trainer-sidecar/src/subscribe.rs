@@ -2,7 +2,7 @@
 //!
 //! In: a feed request and gateways. Out: schema, steps, a ticket, and who else serves it. The promise:
 //! a gateway that cannot be reached is passed over, a refusal is passed on as it is, and whoever gives
-//! up can say who was tried and why. It reads no stream.
+//! up can say who was tried and why. It opens streams and does not read them.
 
 mod address;
 mod gateways;
@@ -10,8 +10,11 @@ mod gateways;
 use std::time::Duration;
 
 use arrow::datatypes::{Schema, SchemaRef};
+use arrow_flight::decode::FlightDataDecoder;
+use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{FlightDescriptor, FlightInfo, Ticket};
+use futures::TryStreamExt as _;
 use penstock_proto::{Code, Error, FeedInfo, FeedRequest};
 use prost::Message as _;
 use tokio::time::timeout;
@@ -75,6 +78,17 @@ impl Link {
         let descriptor = FlightDescriptor::new_cmd(request.to_command().encode_to_vec());
         let answer = timeout(self.deadlines.stall, client.get_flight_info(descriptor)).await;
         Subscription::read(answer.map_err(|_| silent(self.deadlines))??.into_inner(), address)
+    }
+
+    /// Opens the stream of a ticket.
+    pub(crate) async fn redeem(
+        &self,
+        client: &mut Client,
+        ticket: Ticket,
+    ) -> Result<FlightDataDecoder, Error> {
+        let answer = timeout(self.deadlines.stall, client.do_get(ticket)).await;
+        let stream = answer.map_err(|_| silent(self.deadlines))??.into_inner();
+        Ok(FlightDataDecoder::new(stream.map_err(FlightError::from)))
     }
 }
 

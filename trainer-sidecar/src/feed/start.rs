@@ -49,7 +49,8 @@ impl Start {
         let link = Link { deadlines: house.deadlines, window: size::window(memory) };
         let subscription = gateways.subscribe(&link, &request.feed).await?;
         check_steps(&request, &subscription)?;
-        gateways.spread(&subscription.locations, request.rank.get());
+        gateways.learn(&subscription.locations);
+        gateways.spread(request.rank.get());
         // From here on the feed is this snapshot in these lanes, whoever serves it.
         request.feed.snapshot = Some(subscription.info.snapshot.clone());
         request.feed.feed.lanes = Some(subscription.info.lanes);

@@ -53,7 +53,7 @@ impl Bed {
 }
 
 /// One rank that wants 4 rows a step.
-fn request(more: Value) -> Value {
+fn request(more: &Value) -> Value {
     let mut request = json!({"version": 1, "feed": {"dataset": "d", "batch_size": 4}});
     request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     request
@@ -86,7 +86,7 @@ async fn epochs_follow_one_another_from_the_cursor_to_the_last() {
     // The second epoch's stream breaks in the middle, which the trainer does not see.
     let fake = Fake::new(6, 2, 2).scripted(vec![(99, Fault::Silence), (3, Fault::Break)]);
     let bed = Bed::new(&fake, 64 << 20).await;
-    let mut asked = request(json!({"epochs": 4}));
+    let mut asked = request(&json!({"epochs": 4}));
     asked["feed"]["epoch"] = json!(1);
     asked["feed"]["start_step"] = json!(4);
     let consumer = bed.open(asked).await.unwrap();
@@ -105,7 +105,7 @@ async fn epochs_follow_one_another_from_the_cursor_to_the_last() {
 async fn a_feed_is_described_without_being_started() {
     let fake = Fake::new(3, 1, 4);
     let bed = Bed::new(&fake, 64 << 20).await;
-    let asked = request(json!({"nulls": {"*": "mask"}}));
+    let asked = request(&json!({"nulls": {"*": "mask"}}));
     let described =
         bed.trainer(move |path| Consumer::describe(&path, &asked.to_string(), LONG)).await.unwrap();
     let description: Value = serde_json::from_str(&described).unwrap();
@@ -120,15 +120,15 @@ async fn a_feed_is_described_without_being_started() {
 async fn what_cannot_be_is_said_in_one_line() {
     let fake = Fake::new(3, 1, 4);
     let bed = Bed::new(&fake, 1 << 20).await;
-    let mut unknown = request(json!({}));
+    let mut unknown = request(&json!({}));
     unknown["feed"]["dataset"] = json!("e");
     for (asked, said) in [
         (unknown, "this gateway serves \"d\""),
-        (request(json!({"epoch": 1})), "unknown field `epoch`"),
-        (request(json!({"nulls": {"nobody": 0}})), "its columns are \"id\", \"text\""),
-        (request(json!({"memory": 1 << 30})), "raise the sidecar's --memory"),
-        (request(json!({"memory": 4096})), "give it at least"),
-        (request(json!({"gateways": ["grpc://127.0.0.1:1"], "memory": 1 << 20})), "no gateway could go on"),
+        (request(&json!({"epoch": 1})), "unknown field `epoch`"),
+        (request(&json!({"nulls": {"nobody": 0}})), "its columns are \"id\", \"text\""),
+        (request(&json!({"memory": 1 << 30})), "raise the sidecar's --memory"),
+        (request(&json!({"memory": 4096})), "give it at least"),
+        (request(&json!({"gateways": ["grpc://127.0.0.1:1"], "memory": 1 << 20})), "no gateway could go on"),
     ] {
         let refusal = bed.refusal(asked).await;
         assert!(refusal.contains(said), "{refusal}");
@@ -140,7 +140,7 @@ async fn what_cannot_be_is_said_in_one_line() {
 async fn a_failure_on_the_way_comes_after_what_came_before() {
     let fake = Fake::new(3, 1, 4).scripted(vec![(2, Fault::Refuse(penstock_proto::Code::BadFile))]);
     let bed = Bed::new(&fake, 64 << 20).await;
-    let consumer = bed.open(request(json!({}))).await.unwrap();
+    let consumer = bed.open(request(&json!({}))).await.unwrap();
     bed.trainer(move |_| {
         assert_eq!(consumer.next(LONG).unwrap().unwrap().step(), 0);
         assert_eq!(consumer.next(LONG).unwrap().unwrap().step(), 1);
@@ -159,7 +159,7 @@ async fn a_batch_larger_than_its_slot_has_memory_of_its_own() {
     // Texts grow with the ids: the first step says little about the last.
     let fake = Fake::new(3, 1, 4).growing();
     let bed = Bed::new(&fake, 64 << 20).await;
-    let consumer = bed.open(request(json!({}))).await.unwrap();
+    let consumer = bed.open(request(&json!({}))).await.unwrap();
     bed.trainer(move |_| {
         for step in 0..3 {
             let batch = consumer.next(LONG).unwrap().unwrap();
@@ -176,7 +176,7 @@ async fn a_batch_larger_than_its_slot_has_memory_of_its_own() {
 async fn a_trainer_that_leaves_takes_everything_with_it() {
     let fake = Fake::new(100, 1, 4);
     let bed = Bed::new(&fake, 1 << 20).await;
-    let all = || request(json!({"memory": 1 << 20}));
+    let all = || request(&json!({"memory": 1 << 20}));
     let consumer = bed.open(all()).await.unwrap();
     let held = bed.trainer(move |_| (consumer.next(LONG).unwrap(), consumer)).await;
     // The whole memory is one feed's: another one must wait, and waits in vain.
@@ -194,7 +194,7 @@ async fn a_trainer_that_leaves_takes_everything_with_it() {
 async fn a_sidecar_that_is_stopped_says_so() {
     let fake = Fake::new(100, 1, 4);
     let bed = Bed::new(&fake, 1 << 20).await;
-    let consumer = bed.open(request(json!({}))).await.unwrap();
+    let consumer = bed.open(request(&json!({}))).await.unwrap();
     bed.drain.begin();
     let failure = bed
         .trainer(move |_| {

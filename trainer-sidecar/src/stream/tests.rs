@@ -104,7 +104,8 @@ async fn the_next_gateway_is_asked_for_the_step_that_was_not_complete() {
 async fn a_gateway_that_was_only_a_location_takes_over() {
     let second = Fake::new(2, 1, 2);
     let first = Fake::new(2, 1, 2).scripted(vec![(1, Fault::Break)]);
-    first.locations.lock().unwrap().push(second.serve().await.to_string());
+    let location = second.serve().await.to_string();
+    first.locations.lock().unwrap().push(location);
     let address = first.serve().await;
     let read = steps(stream(&first, vec![address], 0), &first).await.unwrap();
     assert_eq!(read.len(), 2);
