@@ -23,6 +23,7 @@ mod run;
 mod rundir;
 mod scrape;
 mod specs;
+mod strays;
 
 pub use rundir::RunDirError;
 

@@ -126,8 +126,18 @@ fn a_finished_task_leaves_no_child() {
 #[test]
 fn a_task_whose_agent_is_killed_is_lost_and_ended() {
     let bed = Bed::new();
-    // The task's parent is its agent.
-    let outcome = bed.run(bed.draft("[ $index = 1 ] && kill -9 $PPID; sleep 1000"));
-    outcome.check("failed", 1, &["worker:0 stopped, signal 15", "worker:1 failed, code 1"]);
-    outcome.assert_shown("worker:1 was lost");
+    // A task's parent is its agent. Killed at once, it has not even said that the task runs.
+    let script = bed.script("task.sh", "kill -9 $PPID; setsid sleep 1000 & sleep 1000");
+    let run_dir = bed.path("run");
+    let (mut launcher, last) = start(&[
+        PENSTOCK,
+        "run",
+        "--python=/bin/sh",
+        "--run-dir",
+        run_dir.to_str().unwrap(),
+        script.to_str().unwrap(),
+    ]);
+    wait_for(&mut launcher, &["worker:0 was lost"]);
+    assert_eq!(launcher.wait().unwrap().code(), Some(1));
+    wait_for_the_last(last);
 }

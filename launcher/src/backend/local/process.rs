@@ -14,11 +14,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::output::{Listener, Sinks, Tail, pump};
 use super::ready::{Said, Wanted};
+use super::strays;
 use crate::agent::{Exit, Order, Report};
 use crate::environment;
 use crate::terminal::{Prefix, Terminal};
@@ -100,7 +100,9 @@ impl Process {
         for name in environment::OWN {
             command.env_remove(name);
         }
-        command.envs(&spec.env);
+        // Logs differ, across runs too.
+        let mark = spec.log.display().to_string();
+        command.envs(&spec.env).env(strays::VARIABLE, &mark);
         command.stdin(Stdio::from(OwnedFd::from(agents_end))).stdout(output).stderr(errors);
         // Ctrl-C reaches the launcher alone, which then ends the job in order.
         command.process_group(0);
@@ -121,7 +123,7 @@ impl Process {
         });
         let sinks = Sinks { log, tail: tail.clone(), shown: spec.shown, listener };
         let pump = std::thread::spawn(move || pump(pipe, &sinks));
-        std::thread::spawn(move || attend(agent, answers, pump, tell));
+        std::thread::spawn(move || attend(agent, answers, pump, &mark, tell));
         Ok(Self {
             name: spec.name,
             log: spec.log,
@@ -151,33 +153,22 @@ impl Drop for Process {
 }
 
 /// Passes on what the agent says until it is gone.
-fn attend(mut agent: Child, answers: UnixStream, pump: JoinHandle<()>, tell: impl Fn(What)) {
-    let mut group = None;
+fn attend(mut agent: Child, answers: UnixStream, pump: JoinHandle<()>, mark: &str, tell: impl Fn(What)) {
     let mut exit = None;
     for line in BufReader::new(answers).lines() {
         match line.ok().as_deref().and_then(Report::from_line) {
-            Some(Report::Started { pid }) => {
-                group = Pid::from_raw(pid);
-                tell(What::Started { pid });
-            }
+            Some(Report::Started { pid }) => tell(What::Started { pid }),
             Some(Report::Exited(how)) => exit = Some(how),
             None => break,
         }
     }
     // An agent that cannot be waited for is gone already.
     let _ = agent.wait();
-    match exit {
-        Some(exit) => {
-            let _ = pump.join();
-            tell(What::Ended(exit));
-        }
-        None => {
-            // Killed before its process; what is left of the group is ours to end. Output is not waited
-            // for: whoever escaped the group may hold the pipe open for ever.
-            if let Some(group) = group {
-                let _ = rustix::process::kill_process_group(group, Signal::KILL);
-            }
-            tell(What::Ended(Exit::Lost));
-        }
+    // An agent that was killed before its process leaves that to us.
+    let is_over = exit.is_some() || strays::end_all(mark);
+    // The pipe ends with its last holder, so there is more to take in only if all have ended.
+    if is_over {
+        let _ = pump.join();
     }
+    tell(What::Ended(exit.unwrap_or(Exit::Lost)));
 }
