@@ -103,6 +103,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
     let summary = runtime
         .block_on(async { local::run(&job, &setup, interrupts()?).await.map_err(anyhow::Error::from) })?;
+    if summary.exit_code != 0 {
+        // The report went to standard output, which may lead elsewhere.
+        crate::report(&anyhow::anyhow!("job {} {}", summary.job, summary.outcome));
+    }
     // Exit codes of processes are 0 to 255; anything else would be no failure to a shell.
     Ok(ExitCode::from(u8::try_from(summary.exit_code).unwrap_or(u8::MAX)))
 }

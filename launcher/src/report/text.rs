@@ -8,7 +8,7 @@ use super::{DaemonRecord, Summary, TaskRecord};
 impl Summary {
     /// Some lines: the outcome, each process, and after a failure its last lines and where the rest is.
     pub fn to_text(&self) -> String {
-        let mut text = format!("job {} {} after {}\n", self.job, self.outcome, human_duration(self.seconds));
+        let mut text = format!("job {} {} ({})\n", self.job, self.outcome, human_duration(self.seconds));
         let names =
             self.tasks.iter().map(TaskRecord::name).chain(self.daemons.iter().map(|d| d.name.clone()));
         let width = names.map(|name| name.len()).max().unwrap_or(0);
@@ -165,7 +165,7 @@ mod tests {
             last_lines_log: Some("/run/logs/worker-1.log".into()),
         };
         let expected = "\
-job digits failed: worker:1 exited with code 3 after 1 min 15 s
+job digits failed: worker:1 exited with code 3 (1 min 15 s)
   worker:0  stopped     SIGTERM     1.2 s  logs/worker-0.log
   worker:1  failed      exit 3      1.2 s  logs/worker-1.log  ← first failure
   gateway   1437 rows, 1.5 KiB, peak memory 45.0 MiB, 0.50 s CPU

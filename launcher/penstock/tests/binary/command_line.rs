@@ -43,6 +43,8 @@ fn the_exit_code_is_the_first_failures() {
     assert_eq!(output.status.code(), Some(42));
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("worker:0 | --epochs 3 -n 7"), "{shown}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error, "error: job task failed: worker:0 exited with code 42\n");
     assert!(bed.path("penstock-runs").read_dir().unwrap().count() == 1);
 }
 
