@@ -115,8 +115,10 @@ fn scrape(daemon: &Daemon, metric: &str) -> u64 {
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let line = answer.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
-    let value: f64 = line.unwrap_or_else(|| panic!("no {metric} in {answer}")).parse().unwrap();
+    // With labels or without.
+    let line = answer.lines().find(|line| line.split([' ', '{']).next() == Some(metric));
+    let line = line.unwrap_or_else(|| panic!("no {metric} in {answer}"));
+    let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
     value as u64
 }
 
