@@ -13,16 +13,20 @@ mod hydrate;
 mod lane;
 mod need;
 mod rows;
+mod share;
 mod source;
 mod steps;
 
 use parquet::errors::ParquetError;
 use penstock_proto::Code;
 
+use crate::dataset::store_code;
+
 pub(crate) use self::cpu::{Panicked, run as on_cpu};
 pub(crate) use self::gather::Gathered;
 pub(crate) use self::hydrate::plain_schema;
 pub(crate) use self::need::Need;
+pub(crate) use self::share::Share;
 pub(crate) use self::source::Source;
 pub(crate) use self::steps::{Steps, with_valid};
 
@@ -70,7 +74,7 @@ impl ReadError {
     /// The code under which it travels.
     pub(crate) fn code(&self) -> Code {
         match self {
-            Self::Store { .. } => Code::StoreUnavailable,
+            Self::Store { source, .. } => store_code(source),
             Self::Changed { .. } => Code::SnapshotGone,
             Self::Beyond { .. } | Self::Damaged { .. } | Self::Rows { .. } => Code::BadFile,
             Self::Unsupported { .. } => Code::Unsupported,

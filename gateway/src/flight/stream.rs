@@ -19,7 +19,7 @@ use super::metrics::StreamMetrics;
 use super::resolve::{Resolved, resolve};
 use super::{Gateway, unwritable};
 use crate::encode::Encoder;
-use crate::read::{Gathered, Need, ReadError, Source, Steps, on_cpu};
+use crate::read::{Gathered, Need, ReadError, Share, Source, Steps, on_cpu};
 
 /// A draining gateway gives a reader this long to make room for the hand-over.
 const HAND_OVER: Duration = Duration::from_secs(5);
@@ -59,11 +59,11 @@ impl Gateway {
         let resolved = resolve(&self.catalog, opened.request).await?;
         let partition = resolved.partition(rank)?;
         let need = resolved.need(&partition, self.config.part_bytes);
-        let (leases, spare) = self.admit(&need).await?;
+        let share = Share::lease(&self.budget, &need, self.config.patience).await?;
 
         let request = &resolved.request;
         let name = format!("stream {} rank {rank} epoch {}", request.feed.dataset, request.epoch);
-        tracing::debug!(stream = %name, step = request.start_step, bytes = need.bytes, spare, "opened");
+        tracing::debug!(stream = %name, step = request.start_step, bytes = need.bytes, ahead = share.spare_windows(), "opened");
         let metrics = StreamMetrics::new(&request.feed.dataset);
         let (queue, messages) = mpsc::unbounded_channel();
         let sender = Sender { queue, room: Budget::new(need.queue_bytes), drain: self.drain.clone() };
@@ -71,7 +71,7 @@ impl Gateway {
         let part_bytes = self.config.part_bytes;
         self.drain.spawn(name, async move {
             let stream = async {
-                let opened = OpenStream::new(resolved, rank, need, leases, spare, part_bytes).await?;
+                let opened = OpenStream::new(resolved, rank, need, share, part_bytes).await?;
                 opened.run(&sender, &metrics).await
             };
             let outcome = tokio::select! {
@@ -90,32 +90,6 @@ impl Gateway {
         });
         Ok(Messages { queue: messages })
     }
-
-    /// Leases what a stream needs, and as many windows ahead as are free and useful.
-    async fn admit(&self, need: &Need) -> Result<(Vec<Lease>, usize), Error> {
-        let waited = tokio::time::timeout(self.config.patience, self.budget.lease(need.bytes)).await;
-        let mut leases = vec![waited.map_err(|_| self.busy(need))?];
-        while need.spare_window_bytes > 0 && (leases.len() as u64) <= need.lanes {
-            match self.budget.try_lease(need.spare_window_bytes) {
-                Some(spare) => leases.push(spare),
-                None => break,
-            }
-        }
-        let spare = leases.len() - 1;
-        Ok((leases, spare))
-    }
-
-    fn busy(&self, need: &Need) -> Error {
-        const MIB: u64 = 1 << 20;
-        let (wanted, held, total) =
-            (need.bytes.div_ceil(MIB), self.budget.leased().div_ceil(MIB), self.budget.total().div_ceil(MIB));
-        let message = format!(
-            "the stream needs {wanted} MiB but {held} of {total} MiB are held by others, and none ended within \
-             {} s: try again, lower shuffle_bytes, or give the gateway more --memory",
-            self.config.patience.as_secs()
-        );
-        Error::new(Code::Busy, message)
-    }
 }
 
 /// A stream with all it needs.
@@ -130,8 +104,7 @@ impl OpenStream {
         resolved: Resolved,
         rank: Rank,
         need: Need,
-        leases: Vec<Lease>,
-        spare: usize,
+        share: Share,
         part_bytes: u64,
     ) -> Result<Self, Error> {
         let (partition, pads) = (resolved.partition(rank)?, resolved.pads());
@@ -139,8 +112,8 @@ impl OpenStream {
         let total_steps = plan.steps();
         let epoch = on_cpu(move || plan.epoch(request.epoch)).await;
         let epoch = epoch.map_err(|panic| Error::chain(Code::Internal, &panic))?;
-        let source = Arc::new(Source::new(snapshot, projection, epoch, need, leases));
-        let steps = Steps::new(source, partition, request.start_step, spare, pads);
+        let source = Arc::new(Source::new(snapshot, projection, epoch, need, share));
+        let steps = Steps::new(source, partition, request.start_step, pads);
         let encoder = Encoder::new(Arc::clone(steps.schema()), request.epoch, part_bytes);
         Ok(Self { steps, encoder, total_steps })
     }

@@ -1,5 +1,7 @@
 //! Stories of readers and a gateway on the loopback, in one process.
 
+mod faults;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -58,18 +60,26 @@ impl Stage {
 
     async fn client(&self) -> Client {
         let bound = Gateway::start(self.config.clone(), &self.drain).await.unwrap();
-        let channel =
-            Channel::from_shared(format!("http://{}", bound.address)).unwrap().connect().await.unwrap();
-        Client(FlightServiceClient::new(channel).max_decoding_message_size(usize::MAX))
+        Client::connect(bound.address).await
     }
 }
 
 #[derive(Clone)]
-struct Client(FlightServiceClient<Channel>);
+struct Client(FlightServiceClient<Channel>, SocketAddr);
 
 type Batches = Vec<(Note, RecordBatch)>;
 
 impl Client {
+    async fn connect(address: SocketAddr) -> Self {
+        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        Self(FlightServiceClient::new(channel).max_decoding_message_size(usize::MAX), address)
+    }
+
+    /// The same gateway over a connection of its own.
+    async fn reconnected(&self) -> Self {
+        Self::connect(self.1).await
+    }
+
     async fn info(&mut self, descriptor: FlightDescriptor) -> Result<FlightInfo, Error> {
         Ok(self.0.get_flight_info(descriptor).await?.into_inner())
     }

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use arrow::array::{Array as _, RecordBatchOptions};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use parquet::DecodeResult;
@@ -50,7 +51,7 @@ impl Decoder {
     pub(crate) fn next(&mut self) -> Result<Next, ParquetError> {
         Ok(match self.0.try_decode()? {
             DecodeResult::NeedsData(ranges) => Next::Needs(ranges),
-            DecodeResult::Data(batch) => Next::Rows(batch),
+            DecodeResult::Data(batch) => Next::Rows(fitted(batch)),
             DecodeResult::Finished => Next::Done,
         })
     }
@@ -58,6 +59,14 @@ impl Decoder {
     pub(crate) fn push(&mut self, ranges: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<(), ParquetError> {
         self.0.push_ranges(ranges, bytes)
     }
+}
+
+/// Gives back what the decoder's buffers grew beyond their content: a window keeps them for long.
+fn fitted(batch: RecordBatch) -> RecordBatch {
+    let (schema, mut columns, rows) = batch.into_parts();
+    columns.iter_mut().for_each(|column| column.shrink_to_fit());
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema, columns, &options).expect("the same columns under their schema")
 }
 
 /// The wanted leaf columns one by one, to find out which of them is broken.

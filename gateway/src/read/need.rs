@@ -5,6 +5,8 @@
 
 use std::cmp::Reverse;
 
+use parquet::basic::Compression;
+
 use crate::dataset::{Projection, Snapshot};
 use crate::partition::Partition;
 use crate::plan::{BlockShape, Plan};
@@ -17,13 +19,15 @@ const MIN_BATCH_BYTES: u64 = 64 << 10;
 const MAX_BATCH_ROWS: u64 = 64 << 10;
 /// A place in a window's permutation: which batch, which row.
 const PICK_BYTES: u64 = 8;
+/// A decompressed page that the decoder keeps of every column, at most about: writers aim at 1 MiB.
+const PAGE_BYTES: u64 = 1 << 20;
 /// Parts that a stream holds beside its lanes: one gathered, one encoded, two queued for the socket.
 const PARTS: u64 = 4;
 
 /// The sizes of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Need {
-    /// Bytes it cannot do without: of every lane one block's compressed bytes and two batches, a window
+    /// Bytes it cannot do without: of every lane what its decoder holds and two batches, a window
     /// where there are windows, and the parts on their way out.
     pub(crate) bytes: u64,
     /// Bytes of one window more, which lets a lane decode ahead; 0 without windows.
@@ -92,7 +96,8 @@ impl Need {
     }
 }
 
-/// Compressed bytes of the `count` largest blocks: no more are open at once.
+/// What decoders hold of the `count` largest blocks: no more are open at once. That is the compressed bytes,
+/// and of every compressed column a page and, with a dictionary, that.
 fn largest_blocks(snapshot: &Snapshot, projection: &Projection, count: u64) -> u64 {
     let leaves: Vec<_> = snapshot.files.iter().map(|file| projection.leaves(&file.footer)).collect();
     let mut sizes: Vec<u64> = snapshot
@@ -101,14 +106,19 @@ fn largest_blocks(snapshot: &Snapshot, projection: &Projection, count: u64) -> u
         .map(|block| {
             let file = block.file as usize;
             let group = snapshot.files[file].footer.metadata().row_group(block.row_group as usize);
-            let bytes = leaves[file]
-                .iter()
-                .map(|&leaf| u64::try_from(group.column(leaf).compressed_size()).unwrap_or(0))
-                .fold(0, u64::saturating_add);
             let rows = u128::from(block.rows.end - block.rows.start);
             let all = u128::try_from(group.num_rows()).unwrap_or(0);
-            let share = (u128::from(bytes) * rows).checked_div(all).unwrap_or(0);
-            u64::try_from(share).unwrap_or(u64::MAX)
+            let held = leaves[file].iter().map(|&leaf| {
+                let column = group.column(leaf);
+                let stored = unsigned(column.compressed_size());
+                let share = (u128::from(stored) * rows).checked_div(all).unwrap_or(0) as u64;
+                let pages = match column.compression() {
+                    Compression::UNCOMPRESSED => 0,
+                    _ => unsigned(column.uncompressed_size()).min(2 * PAGE_BYTES),
+                };
+                share.saturating_add(pages)
+            });
+            held.fold(0, u64::saturating_add)
         })
         .collect();
     let count = usize::try_from(count).unwrap_or(usize::MAX).min(sizes.len());
@@ -116,4 +126,8 @@ fn largest_blocks(snapshot: &Snapshot, projection: &Projection, count: u64) -> u
         sizes.select_nth_unstable_by_key(count - 1, |&size| Reverse(size));
     }
     sizes[..count].iter().copied().fold(0, u64::saturating_add)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }

@@ -10,23 +10,23 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::RowSelection;
-use penstock_daemon::Lease;
 
 use super::decode::Wanted;
 use super::hydrate::{hydrate, plain_schema};
 use super::need::Need;
+use super::share::Share;
 use crate::dataset::{File, Projection, Snapshot};
 use crate::plan::EpochPlan;
 
-/// A snapshot's columns in the order of one epoch, and the bytes leased to read them. The leases live
-/// as long as anything that reads.
+/// A snapshot's columns in the order of one epoch, and the memory to read them in. The share lives as long
+/// as anything that reads.
 pub(crate) struct Source {
     snapshot: Arc<Snapshot>,
     projection: Projection,
     schema: SchemaRef,
     epoch: EpochPlan,
     need: Need,
-    _leases: Vec<Lease>,
+    share: Share,
 }
 
 /// Where positions are counted.
@@ -54,10 +54,10 @@ impl Source {
         projection: Projection,
         epoch: EpochPlan,
         need: Need,
-        leases: Vec<Lease>,
+        share: Share,
     ) -> Self {
         let schema = plain_schema(projection.schema());
-        Self { snapshot, projection, schema, epoch, need, _leases: leases }
+        Self { snapshot, projection, schema, epoch, need, share }
     }
 
     /// The schema of every batch.
@@ -71,6 +71,10 @@ impl Source {
 
     pub(crate) fn need(&self) -> &Need {
         &self.need
+    }
+
+    pub(crate) fn spare_windows(&self) -> usize {
+        self.share.spare_windows()
     }
 
     /// The rows that lie at the first of some positions, as far as they are of one block.

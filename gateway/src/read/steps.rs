@@ -42,18 +42,11 @@ struct Current {
 }
 
 impl Steps {
-    /// Begins at `first`. `spare` windows beyond one a lane may be decoded ahead; with `pad` a bool column
-    /// tells which rows are no padding.
-    pub(crate) fn new(
-        source: Arc<Source>,
-        partition: Partition,
-        first: u64,
-        spare: usize,
-        pad: bool,
-    ) -> Self {
+    /// Begins at `first`. With `pad` a bool column tells which rows are no padding.
+    pub(crate) fn new(source: Arc<Source>, partition: Partition, first: u64, pad: bool) -> Self {
         let schema = if pad { with_valid(source.schema()) } else { Arc::clone(source.schema()) };
         let mut tasks = JoinSet::new();
-        let spare = Arc::new(Semaphore::new(spare));
+        let spare = Arc::new(Semaphore::new(source.spare_windows()));
         let lanes = match partition.step(first) {
             Some(StepShare::Lanes(pieces)) => {
                 pieces.into_iter().map(|piece| open_lane(&source, &mut tasks, piece, first, &spare)).collect()
