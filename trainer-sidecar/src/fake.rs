@@ -54,6 +54,8 @@ pub(crate) struct Fake {
     pub(crate) rows: u64,
     /// Whether texts are id² thousand bytes long instead of saying the id.
     growing: bool,
+    /// The id that is null.
+    null: Option<i64>,
     script: Arc<Mutex<VecDeque<(usize, Fault)>>>,
     /// Start steps of the streams that were opened, and epochs.
     pub(crate) opened: Arc<Mutex<Vec<(u64, u64)>>>,
@@ -64,7 +66,7 @@ pub(crate) struct Fake {
 impl Fake {
     pub(crate) fn new(steps: u64, parts: u32, rows: u64) -> Self {
         let (script, opened, locations) = Default::default();
-        Self { steps, parts, rows, growing: false, script, opened, locations }
+        Self { steps, parts, rows, growing: false, null: None, script, opened, locations }
     }
 
     pub(crate) fn scripted(self, script: Script) -> Self {
@@ -74,6 +76,10 @@ impl Fake {
 
     pub(crate) fn growing(self) -> Self {
         Self { growing: true, ..self }
+    }
+
+    pub(crate) fn with_null(self, id: i64) -> Self {
+        Self { null: Some(id), ..self }
     }
 
     /// Serves for as long as the runtime lives.
@@ -106,6 +112,7 @@ impl Fake {
             false => format!("row {id}"),
         };
         let texts = ids.iter().map(text).collect();
+        let ids = ids.into_iter().map(|id| Some(id).filter(|_| self.null != Some(id))).collect();
         data(ids, texts, note)
     }
 
@@ -153,7 +160,7 @@ fn notice(note: Note) -> FlightData {
     data(Vec::new(), Vec::new(), note)
 }
 
-fn data(ids: Vec<i64>, texts: Vec<String>, note: Note) -> FlightData {
+fn data(ids: Vec<Option<i64>>, texts: Vec<String>, note: Note) -> FlightData {
     let columns = vec![Arc::new(Int64Array::from(ids)) as _, Arc::new(StringArray::from(texts)) as _];
     let batch = RecordBatch::try_new(Fake::schema(), columns).unwrap();
     let mut data = batches_to_flight_data(&Fake::schema(), [&batch]).unwrap().pop().unwrap();

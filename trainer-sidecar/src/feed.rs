@@ -6,13 +6,16 @@
 
 mod connection;
 mod description;
+mod memory;
 mod outlet;
+mod packing;
 mod produce;
 mod reader;
 mod size;
 mod start;
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,7 +118,7 @@ async fn describe(connection: &Connection, house: &Arc<House>, json: &str) -> io
         gone = connection.closed() => return gone,
     };
     match described {
-        Ok((bytes, memory)) => connection.send(&ToTrainer::Described { bytes }, Some(&memory)).await,
+        Ok((bytes, memory)) => connection.send(&ToTrainer::Described { bytes }, Some(memory.as_fd())).await,
         Err(error) => fail(connection, &error).await,
     }
 }

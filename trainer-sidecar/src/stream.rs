@@ -107,7 +107,10 @@ impl Stream {
                 Ok(Some(Event::Moved)) => {
                     self.leave(&Error::new(Code::Draining, "it is leaving")).await?;
                 }
-                Err(error) if error.may_retry() => self.leave(&error).await?,
+                // This side cancels nothing: who did has gone away as much as one that broke.
+                Err(error) if error.may_retry() || error.code == Code::Cancelled => {
+                    self.leave(&error).await?;
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -1,7 +1,7 @@
 //! The ring's socket on the async threads.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use penstock_ring::{Listener, Message, Socket, ToSidecar};
 use tokio::io::Interest;
@@ -33,9 +33,13 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) async fn send<M: Message>(&self, message: &M, memory: Option<&OwnedFd>) -> io::Result<()> {
-        let send = |socket: &Socket| socket.send(message, memory.map(|fd| fd.as_fd()));
-        self.0.async_io(Interest::WRITABLE, send).await
+    /// Sends a message; `memory` rides along.
+    pub(super) async fn send<M: Message>(
+        &self,
+        message: &M,
+        memory: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        self.0.async_io(Interest::WRITABLE, |socket| socket.send(message, memory)).await
     }
 }
 

@@ -4,32 +4,37 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use penstock_daemon::Lease;
 use penstock_proto::{Code, Error};
 use penstock_ring::{FreeSlot, Ring, SlotId};
 use tokio::sync::Notify;
 
+use super::memory::Leased;
+
 /// The feed's side of its ring. The ring comes when the size of its slots is known.
 pub(super) struct Outlet {
     ring: OnceLock<Ring>,
+    /// What the feed was given, ring included; given back when the trainer has left.
+    leased: OnceLock<Leased>,
     released: Notify,
     with_trainer: AtomicU32,
     /// Of batches that have memory of their own, by the slot they occupy.
-    leases: Mutex<BTreeMap<SlotId, Lease>>,
+    leases: Mutex<BTreeMap<SlotId, Leased>>,
 }
 
 impl Outlet {
     pub(super) fn new() -> Self {
         Self {
             ring: OnceLock::new(),
+            leased: OnceLock::new(),
             released: Notify::new(),
             with_trainer: AtomicU32::new(0),
             leases: Mutex::new(BTreeMap::new()),
         }
     }
 
-    /// Gives it its ring, once.
-    pub(super) fn install(&self, ring: Ring) -> &Ring {
+    /// Gives it its ring and the bytes that this is part of, once.
+    pub(super) fn install(&self, ring: Ring, leased: Leased) -> &Ring {
+        self.leased.get_or_init(|| leased);
         self.ring.get_or_init(|| ring)
     }
 
@@ -39,9 +44,9 @@ impl Outlet {
     }
 
     /// Waits for a free slot; there is one task that does.
-    pub(super) async fn free_slot(&self, ring: &Ring) -> FreeSlot {
+    pub(super) async fn free_slot(&self) -> FreeSlot {
         loop {
-            if let Some(slot) = ring.take() {
+            if let Some(slot) = self.ring.get().and_then(Ring::take) {
                 return slot;
             }
             self.released.notified().await;
@@ -49,10 +54,10 @@ impl Outlet {
     }
 
     /// Counts a slot as the trainer's, before it is told.
-    pub(super) fn hand_out(&self, slot: SlotId, lease: Option<Lease>) {
+    pub(super) fn hand_out(&self, slot: SlotId, leased: Option<Leased>) {
         self.with_trainer.fetch_add(1, Ordering::AcqRel);
-        if let Some(lease) = lease {
-            self.leases.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, lease);
+        if let Some(leased) = leased {
+            self.leases.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, leased);
         }
     }
 

@@ -102,6 +102,40 @@ async fn epochs_follow_one_another_from_the_cursor_to_the_last() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_endless_feed_goes_on_until_its_trainer_leaves() {
+    let fake = Fake::new(2, 1, 4);
+    let bed = Bed::new(&fake, 64 << 20).await;
+    let consumer = bed.open(request(&json!({"epochs": null}))).await.unwrap();
+    bed.trainer(move |_| {
+        for epoch in 0..20 {
+            for step in 0..2 {
+                let batch = consumer.next(LONG).unwrap().unwrap();
+                assert_eq!((batch.epoch(), batch.step()), (epoch, step));
+            }
+        }
+    })
+    .await;
+    bed.drain.begin();
+    bed.drain.finished(LONG).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_null_on_the_way_fails_the_feed_unless_something_is_said_about_it() {
+    let fake = Fake::new(3, 1, 4).with_null(5);
+    let bed = Bed::new(&fake, 64 << 20).await;
+    let silent = bed.open(request(&json!({}))).await.unwrap();
+    let filled = bed.open(request(&json!({"nulls": {"id": -1}}))).await.unwrap();
+    bed.trainer(move |_| {
+        assert_eq!(silent.next(LONG).unwrap().unwrap().step(), 0);
+        let failure = silent.next(LONG).map(drop).unwrap_err().to_string();
+        assert!(failure.contains("column \"id\" holds 1 nulls at epoch 0, step 1"), "{failure}");
+        drop(filled.next(LONG));
+        assert_eq!(ids(&filled.next(LONG).unwrap().unwrap()), [4, -1, 6, 7]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_feed_is_described_without_being_started() {
     let fake = Fake::new(3, 1, 4);
     let bed = Bed::new(&fake, 64 << 20).await;
@@ -180,7 +214,7 @@ async fn a_trainer_that_leaves_takes_everything_with_it() {
     let consumer = bed.open(all()).await.unwrap();
     let held = bed.trainer(move |_| (consumer.next(LONG).unwrap(), consumer)).await;
     // The whole memory is one feed's: another one must wait, and waits in vain.
-    assert!(bed.refusal(all()).await.contains("hold 1048576"));
+    assert!(bed.refusal(all()).await.contains("feeds hold 1048576"));
     drop(held);
     // Its leaving is seen a moment later; a feed that waits for memory gets it.
     let consumer = bed.open(all()).await.unwrap();

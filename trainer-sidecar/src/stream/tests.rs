@@ -69,6 +69,7 @@ async fn whatever_breaks_wherever_no_row_is_repeated_or_skipped() {
         Fault::Garbage,
         Fault::Refuse(Code::Busy),
         Fault::Refuse(Code::Draining),
+        Fault::Refuse(Code::Cancelled),
     ];
     for fault in faults {
         // Before the first of six parts, between any two, and before the end is said.

@@ -1,0 +1,67 @@
+//! What a feed holds of the sidecar's memory.
+
+use penstock_daemon::{Budget, Lease};
+use penstock_proto::{Code, Error};
+use tokio::time::timeout;
+
+use super::House;
+use crate::metrics;
+
+/// Bytes leased; given back on drop.
+pub(super) struct Leased {
+    bytes: u64,
+    leases: Vec<Lease>,
+    budget: Budget,
+}
+
+impl Leased {
+    /// Waits for bytes that others hold, as long as the deadline allows.
+    ///
+    /// # Errors
+    /// More than the sidecar has, or the deadline is over.
+    pub(super) async fn new(house: &House, bytes: u64) -> Result<Self, Error> {
+        let mut leased = Self { bytes: 0, leases: Vec::new(), budget: house.budget.clone() };
+        leased.grow_to(house, bytes).await?;
+        Ok(leased)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Leases what is missing up to `bytes`.
+    ///
+    /// # Errors
+    /// As [`Leased::new`].
+    pub(super) async fn grow_to(&mut self, house: &House, bytes: u64) -> Result<(), Error> {
+        let missing = bytes.saturating_sub(self.bytes);
+        let (total, held) = (self.budget.total(), self.budget.leased());
+        let busy = || {
+            Error::new(
+                Code::Busy,
+                format!(
+                    "the feed needs {missing} bytes more, and of the sidecar's {total} feeds hold {held}: close some, give them less with memory=, or raise the sidecar's --memory"
+                ),
+            )
+        };
+        if missing == 0 {
+            return Ok(());
+        }
+        // A lease beyond the total would wait for all of it and get no more.
+        if bytes > total {
+            return Err(busy());
+        }
+        let lease = timeout(house.deadlines.memory, self.budget.lease(missing)).await.map_err(|_| busy())?;
+        self.leases.push(lease);
+        self.bytes = bytes;
+        metrics::memory(self.budget.leased());
+        Ok(())
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        self.leases.clear();
+        metrics::memory(self.budget.leased());
+    }
+}
