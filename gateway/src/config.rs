@@ -1,5 +1,6 @@
 //! What an operator tells a gateway.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use penstock_proto::TicketKey;
@@ -19,6 +20,8 @@ pub struct Config {
     pub advertise: Option<String>,
     /// Names and the URIs they stand for.
     pub datasets: Vec<(String, String)>,
+    /// How datasets on HDFS are reached.
+    pub hdfs: HdfsConfig,
     /// `HOST:PORT` of the gateways that serve the same datasets under the same key; itself may be among
     /// them.
     pub fleet: Vec<String>,
@@ -40,12 +43,41 @@ impl Config {
             listen: listen.into(),
             advertise: None,
             datasets: Vec::new(),
+            hdfs: HdfsConfig::from_environment(),
             fleet: Vec::new(),
             ticket_key: TicketKey::generate(),
             ticket_life: Duration::from_hours(24),
             memory_bytes: DEFAULT_MEMORY_BYTES,
             part_bytes: DEFAULT_PART_BYTES,
             patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How HDFS is reached. Without Kerberos names here the ticket cache of this process counts, as `kinit` fills
+/// it, and `HADOOP_TOKEN_FILE_LOCATION` is read in any case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HdfsConfig {
+    /// The directory of `core-site.xml` and `hdfs-site.xml`.
+    pub conf_dir: Option<PathBuf>,
+    /// Settings by Hadoop's names; they win over the directory's.
+    pub options: Vec<(String, String)>,
+    /// On whose behalf HDFS is asked, where that is not whom the credentials name.
+    pub user: Option<String>,
+    /// `NAME@REALM` or `NAME/HOST@REALM`, needed with a keytab.
+    pub principal: Option<String>,
+    pub keytab: Option<PathBuf>,
+}
+
+impl HdfsConfig {
+    /// What `HADOOP_CONF_DIR` (or else `HADOOP_HOME`) and `HADOOP_PROXY_USER` say.
+    pub fn from_environment() -> Self {
+        let below_home =
+            || std::env::var_os("HADOOP_HOME").map(|home| PathBuf::from(home).join("etc/hadoop"));
+        Self {
+            conf_dir: std::env::var_os("HADOOP_CONF_DIR").map(PathBuf::from).or_else(below_home),
+            user: std::env::var("HADOOP_PROXY_USER").ok(),
+            ..Self::default()
         }
     }
 }
@@ -60,7 +92,7 @@ pub struct ConfigFile {
     /// Name to URI.
     pub datasets: std::collections::BTreeMap<String, String>,
     pub fleet: Vec<String>,
-    pub ticket_key_file: Option<std::path::PathBuf>,
+    pub ticket_key_file: Option<PathBuf>,
     /// A number of bytes, or a text such as `512MiB`.
     pub memory: Option<String>,
     pub admin: Option<String>,

@@ -20,14 +20,19 @@ pub(crate) mod tests;
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
+use object_store::{ObjectMeta, ObjectStore};
 use tokio::sync::Mutex;
 
+use crate::config::HdfsConfig;
+use crate::store::Stores;
+
 pub use self::error::DatasetError;
+pub(crate) use self::error::store_code;
 use self::footer::Footer;
 use self::listing::Found;
 pub use self::location::Location;
+use self::location::Place;
 pub use self::projection::Projection;
 pub use self::snapshot::{Block, File, Snapshot};
 
@@ -38,9 +43,17 @@ const CONCURRENT_FOOTERS: usize = 16;
 pub struct Dataset {
     name: String,
     location: Location,
-    store: Arc<dyn ObjectStore>,
+    origin: Origin,
     /// Held while looking, so that many who ask at once cause one listing.
     last: Mutex<Option<Last>>,
+}
+
+/// The store that a dataset's files lie in.
+#[derive(Clone)]
+struct Origin {
+    store: Arc<dyn ObjectStore>,
+    /// What stands before a file's location where people read it.
+    root: Arc<str>,
 }
 
 /// What the last look found. Footers of files that are gone are not kept.
@@ -53,17 +66,23 @@ struct Last {
 }
 
 impl Dataset {
+    /// As [`open`](Self::open), in stores that are reached as the environment says.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn new(name: impl Into<String>, uri: &str) -> Result<Self, DatasetError> {
+        Self::open(name, uri, &Stores::new(HdfsConfig::from_environment()))
+    }
+
     /// Reads the URI; the place itself is not looked at before [`snapshot`](Self::snapshot).
     ///
     /// # Errors
-    /// When the URI cannot be read, or is of a store that this release does not know.
-    pub fn new(name: impl Into<String>, uri: &str) -> Result<Self, DatasetError> {
-        Ok(Self {
-            name: name.into(),
-            location: Location::parse(uri)?,
-            store: Arc::new(LocalFileSystem::new()),
-            last: Mutex::new(None),
-        })
+    /// When the URI cannot be read, is of a store that this release does not know, or names a cluster that the
+    /// configuration does not.
+    pub fn open(name: impl Into<String>, uri: &str, stores: &Stores) -> Result<Self, DatasetError> {
+        let location = Location::parse(uri)?;
+        let origin = Origin::of(&location, stores)?;
+        Ok(Self { name: name.into(), location, origin, last: Mutex::new(None) })
     }
 
     pub fn name(&self) -> &str {
@@ -82,8 +101,7 @@ impl Dataset {
     /// than the first.
     pub async fn snapshot(&self) -> Result<Arc<Snapshot>, DatasetError> {
         let mut last = self.last.lock().await;
-        let location = self.location.clone();
-        let found = off_thread(move || listing::list(&location)).await?;
+        let found = self.list().await?;
         if let Some(last) = &*last
             && last.found == found
         {
@@ -97,16 +115,49 @@ impl Dataset {
                 async move {
                     match known {
                         Some(footer) => Ok(footer),
-                        None => footer::read(self.store.as_ref(), &found.meta).await,
+                        None => footer::read(&self.origin, &found.meta).await,
                     }
                 }
             })
             .collect();
         let footers: Vec<Footer> =
             futures::stream::iter(reads).buffered(CONCURRENT_FOOTERS).try_collect().await?;
-        let snapshot = Arc::new(Snapshot::new(&self.store, &found, &footers)?);
+        let snapshot = Arc::new(Snapshot::new(&self.origin, &found, &footers)?);
         *last = Some(Last { found, footers, snapshot: Arc::clone(&snapshot) });
         Ok(snapshot)
+    }
+
+    async fn list(&self) -> Result<Vec<Found>, DatasetError> {
+        match &self.location.place {
+            Place::Local(path) => {
+                let (path, location) = (path.clone(), self.location.clone());
+                off_thread(move || listing::list(&path, &location)).await
+            }
+            #[cfg(feature = "hdfs")]
+            Place::Hdfs { path, .. } => {
+                listing::remote::list(self.origin.store.as_ref(), &self.origin.root, path).await
+            }
+        }
+    }
+}
+
+impl Origin {
+    #[cfg_attr(not(feature = "hdfs"), expect(unused_variables, reason = "without HDFS there is one store"))]
+    fn of(location: &Location, stores: &Stores) -> Result<Self, DatasetError> {
+        Ok(match &location.place {
+            Place::Local(_) => Self { store: Arc::new(LocalFileSystem::new()), root: "/".into() },
+            #[cfg(feature = "hdfs")]
+            Place::Hdfs { authority, .. } => {
+                let cluster = stores.cluster(authority)?;
+                let root = format!("{cluster}/").into();
+                Self { store: Arc::new(cluster), root }
+            }
+        })
+    }
+
+    /// A file's full name, for people.
+    fn shown(&self, meta: &ObjectMeta) -> String {
+        format!("{}{}", self.root, meta.location)
     }
 }
 

@@ -33,6 +33,7 @@ pub use self::catalog::CatalogError;
 use self::running::Running;
 use crate::config::Config;
 use crate::fleet::{Fleet, advertised};
+use crate::store::Stores;
 
 /// Windows of a stream and of a connection: wide enough for a fast link at some milliseconds, and the
 /// connection's wide enough for several streams, so that one stopped reader does not stop its neighbours.
@@ -83,7 +84,7 @@ impl Gateway {
     /// When a dataset cannot be read, or the port cannot be opened.
     pub async fn start(config: Config, drain: &Drain) -> Result<Bound, StartError> {
         metrics::describe();
-        let catalog = Catalog::open(&config.datasets).await?;
+        let catalog = Catalog::open(&config.datasets, &Stores::new(config.hdfs.clone())).await?;
         let (listener, address) = listen(&config.listen).await?;
         let own = config.advertise.clone().unwrap_or_else(|| advertised(address, hostname));
         let fleet = Fleet::new(&own, &config.fleet);

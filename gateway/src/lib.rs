@@ -13,6 +13,7 @@ pub mod flight;
 pub mod partition;
 pub mod plan;
 mod read;
+pub mod store;
 
 pub use config::Config;
 pub use flight::{Bound, Gateway, StartError};

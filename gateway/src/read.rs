@@ -20,6 +20,8 @@ mod steps;
 use parquet::errors::ParquetError;
 use penstock_proto::Code;
 
+use crate::dataset::store_code;
+
 pub(crate) use self::cpu::{Panicked, run as on_cpu};
 pub(crate) use self::gather::Gathered;
 pub(crate) use self::hydrate::plain_schema;
@@ -72,7 +74,7 @@ impl ReadError {
     /// The code under which it travels.
     pub(crate) fn code(&self) -> Code {
         match self {
-            Self::Store { .. } => Code::StoreUnavailable,
+            Self::Store { source, .. } => store_code(source),
             Self::Changed { .. } => Code::SnapshotGone,
             Self::Beyond { .. } | Self::Damaged { .. } | Self::Rows { .. } => Code::BadFile,
             Self::Unsupported { .. } => Code::Unsupported,

@@ -10,8 +10,13 @@ use penstock_proto::Code;
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     #[error(
-        "{uri:?} is not a place this release reads: give a path, a pattern such as data/*.parquet, or \
-         file:///absolute/path"
+        "{uri:?} is not a place this {} reads: give a path, a pattern such as data/*.parquet, {}",
+        if cfg!(feature = "hdfs") { "release" } else { "build" },
+        if cfg!(feature = "hdfs") {
+            "file:///absolute/path or hdfs://HOST:PORT/path"
+        } else {
+            "or file:///absolute/path"
+        }
     )]
     UnknownPlace { uri: String },
     #[error("{uri:?} is not a readable pattern: brackets close, and ** stands alone between slashes")]
@@ -25,6 +30,12 @@ pub enum DatasetError {
     NoFiles { location: String },
     #[error("cannot list {}", path.display())]
     List { path: PathBuf, source: io::Error },
+    #[cfg(any(feature = "hdfs", test))]
+    #[error("cannot list {place}")]
+    ListStore { place: String, source: object_store::Error },
+    #[cfg(feature = "hdfs")]
+    #[error(transparent)]
+    Hdfs(#[from] crate::store::hdfs::HdfsError),
     #[error("{} has a name that is not UTF-8 or not a path: rename it", path.display())]
     Name { path: PathBuf },
     #[error("cannot read {file}")]
@@ -70,6 +81,10 @@ impl DatasetError {
             // A file that the listing saw and the store does not is being replaced: the next look may do.
             Self::Read { source, .. } => store_code(source),
             Self::List { source, .. } => store_code(source),
+            #[cfg(any(feature = "hdfs", test))]
+            Self::ListStore { source, .. } => store_code(source),
+            #[cfg(feature = "hdfs")]
+            Self::Hdfs(_) => Code::StoreUnavailable,
             Self::UnknownColumn { .. } => Code::UnknownColumn,
             Self::ColumnTwice { .. } => Code::InvalidFeed,
             Self::Worker { .. } => Code::Internal,
@@ -88,11 +103,16 @@ impl DatasetError {
 }
 
 /// A store may answer later, unless it says that it never will.
-fn store_code(error: &(dyn Error + 'static)) -> Code {
+pub(crate) fn store_code(error: &(dyn Error + 'static)) -> Code {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied) {
             return Code::BadFile;
+        }
+        match error.downcast_ref::<object_store::Error>() {
+            Some(object_store::Error::PermissionDenied { .. }) => return Code::BadFile,
+            Some(object_store::Error::NotSupported { .. }) => return Code::Unsupported,
+            _ => {}
         }
         cause = error.source();
     }

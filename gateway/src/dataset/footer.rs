@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
+use object_store::{GetOptions, ObjectMeta};
 use parquet::DecodeResult;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
@@ -18,7 +18,7 @@ use parquet::file::metadata::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{DatasetError, off_thread};
+use super::{DatasetError, Origin, off_thread};
 
 /// The last bytes asked for at once: most footers are smaller.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -37,14 +37,18 @@ pub(super) struct Footer {
     pub(super) digest: [u8; 32],
 }
 
-pub(super) async fn read(store: &dyn ObjectStore, meta: &ObjectMeta) -> Result<Footer, DatasetError> {
-    let file = Named { file: format!("/{}", meta.location), size: meta.size };
+pub(super) async fn read(origin: &Origin, meta: &ObjectMeta) -> Result<Footer, DatasetError> {
+    let file = Named { file: origin.shown(meta), size: meta.size };
+    let get = async |range: Range<u64>| {
+        // Of the very version that was listed.
+        let options =
+            GetOptions { range: Some(range.into()), if_match: meta.e_tag.clone(), ..GetOptions::default() };
+        origin.store.get_opts(&meta.location, options).await?.bytes().await
+    };
     let fetch = async |range: Range<u64>| -> Result<Bytes, DatasetError> {
         let wanted = range.end - range.start;
-        let bytes = store
-            .get_range(&meta.location, range)
-            .await
-            .map_err(|source| DatasetError::Read { file: file.file.clone(), source })?;
+        let bytes =
+            get(range).await.map_err(|source| DatasetError::Read { file: file.file.clone(), source })?;
         if bytes.len() as u64 == wanted { Ok(bytes) } else { Err(file.broken("it became shorter just now")) }
     };
     if meta.size < END_BYTES {

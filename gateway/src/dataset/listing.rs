@@ -5,6 +5,9 @@
 //! writers leave beside their data) are passed over unless the location itself names them, except `_x=…`,
 //! which is a Hive partition.
 
+#[cfg(any(feature = "hdfs", test))]
+pub(super) mod remote;
+
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::io;
@@ -18,6 +21,8 @@ use object_store::ObjectMeta;
 use super::{DatasetError, Location};
 
 const PARQUET_ENDINGS: [&str; 3] = [".parquet", ".parq", ".pq"];
+const MATCHING: MatchOptions =
+    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 /// One file of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,9 +34,9 @@ pub(super) struct Found {
     pub(super) version: String,
 }
 
-/// Lists a location, sorted by name. Blocks on the file system.
-pub(super) fn list(location: &Location) -> Result<Vec<Found>, DatasetError> {
-    let text = without_stars(location.path());
+/// Lists a path or pattern of this machine, sorted by name. Blocks on the file system.
+pub(super) fn list(path: &str, location: &Location) -> Result<Vec<Found>, DatasetError> {
+    let text = without_stars(path);
     let path = Path::new(text);
     let mut listing = Listing::default();
     // A path that exists is meant as it stands, brackets and all.
@@ -63,12 +68,7 @@ struct Listing {
 
 impl Listing {
     fn pattern(&mut self, text: &str, location: &Location) -> Result<(), DatasetError> {
-        // The root is what the pattern says before its first special part.
-        let special = text.find(['*', '?', '[']).ok_or_else(|| no_such_path(text))?;
-        let (base, rest) = match text[..special].rfind('/') {
-            Some(slash) => text.split_at(slash + 1),
-            None => ("./", text),
-        };
+        let (base, rest) = base_of(text).ok_or_else(|| no_such_path(text))?;
         self.root = match canonical(Path::new(base)) {
             Ok(root) => root,
             Err(DatasetError::List { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -78,17 +78,12 @@ impl Listing {
         };
         let root = self.root.to_str().ok_or_else(|| DatasetError::Name { path: self.root.clone() })?;
         let pattern = format!("{}/{rest}", Pattern::escape(root.trim_end_matches('/')));
-        let options = MatchOptions {
-            case_sensitive: true,
-            require_literal_separator: true,
-            require_literal_leading_dot: true,
-        };
-        let paths = glob::glob_with(&pattern, options)
+        let paths = glob::glob_with(&pattern, MATCHING)
             .map_err(|source| DatasetError::Pattern { uri: location.to_string(), source })?;
         for path in paths {
             let path =
                 path.map_err(|e| DatasetError::List { path: e.path().to_owned(), source: e.into() })?;
-            if self.is_passed_over(&path) {
+            if self.passes_over(&path) {
                 continue;
             }
             let metadata = stat(&path)?;
@@ -113,10 +108,10 @@ impl Listing {
         let unlisted = |source| DatasetError::List { path: path.to_owned(), source };
         for entry in fs::read_dir(path).map_err(unlisted)? {
             let path = entry.map_err(unlisted)?.path();
-            if self.is_passed_over(&path) {
+            if self.passes_over(&path) {
                 continue;
             }
-            let is_parquet = has_parquet_name(&path);
+            let is_parquet = path.file_name().is_some_and(|name| has_parquet_name(&name.to_string_lossy()));
             match fs::metadata(&path) {
                 Ok(metadata) if metadata.is_dir() => self.directory(&path, above)?,
                 Ok(metadata) if is_parquet => self.file(&path, &metadata)?,
@@ -161,13 +156,24 @@ impl Listing {
         Ok(())
     }
 
-    fn is_passed_over(&self, path: &Path) -> bool {
-        let below = path.strip_prefix(&self.root).unwrap_or(path);
-        below
-            .iter()
-            .map(|part| part.to_string_lossy())
-            .any(|part| part.starts_with('.') || (part.starts_with('_') && !part.contains('=')))
+    fn passes_over(&self, path: &Path) -> bool {
+        is_passed_over(&path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy())
     }
+}
+
+/// Whether a part of a name is such as writers give to what is no data.
+fn is_passed_over(name: &str) -> bool {
+    name.split('/').any(|part| part.starts_with('.') || (part.starts_with('_') && !part.contains('=')))
+}
+
+/// Splits a pattern before its first special part: the directory is the root of what it finds. `None` when
+/// nothing in it is special.
+fn base_of(text: &str) -> Option<(&str, &str)> {
+    let special = text.find(['*', '?', '['])?;
+    Some(match text[..special].rfind('/') {
+        Some(slash) => text.split_at(slash + 1),
+        None => ("./", text),
+    })
 }
 
 /// What lies below a directory is what the directory stands for.
@@ -180,8 +186,8 @@ fn without_stars(text: &str) -> &str {
     }
 }
 
-fn has_parquet_name(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+fn has_parquet_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
     PARQUET_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 

@@ -4,36 +4,51 @@ use std::fmt;
 
 use super::DatasetError;
 
-/// A path, a `file://` URI, or a pattern of either; a directory stands for the Parquet files under it.
+/// A path, a `file://` or `hdfs://` URI, or a pattern of these; a directory stands for the Parquet files under
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     uri: String,
-    path: String,
+    pub(super) place: Place,
+}
+
+/// Which store, and the path or pattern there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    Local(String),
+    #[cfg(feature = "hdfs")]
+    Hdfs {
+        /// `HOST:PORT`, a nameservice, or empty for the default one.
+        authority: String,
+        /// Begins with a slash. Letter by letter, as Hadoop takes it: a percent sign is one.
+        path: String,
+    },
 }
 
 impl Location {
     /// # Errors
-    /// When the URI is empty, of another scheme than `file`, or a `file` URI without an absolute path.
+    /// When the URI is empty, of another scheme than `file` or `hdfs`, or without an absolute path.
     pub fn parse(uri: &str) -> Result<Self, DatasetError> {
         let unknown = || DatasetError::UnknownPlace { uri: uri.to_owned() };
-        let path = match split_scheme(uri) {
-            None => Some(uri.to_owned()),
+        let place = match split_scheme(uri) {
+            None => Some(Place::Local(uri.to_owned())),
             // The authority of a file URI is empty or this host.
             Some(("file", rest)) => {
                 let path = rest.strip_prefix("localhost").unwrap_or(rest);
-                path.starts_with('/').then(|| decode_percent(path)).flatten()
+                path.starts_with('/').then(|| decode_percent(path)).flatten().map(Place::Local)
+            }
+            #[cfg(feature = "hdfs")]
+            Some(("hdfs", rest)) => {
+                let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+                Some(Place::Hdfs { authority: authority.to_owned(), path: absolute(path) })
             }
             Some(_) => None,
         };
-        match path {
-            Some(path) if !path.is_empty() => Ok(Self { uri: uri.to_owned(), path }),
-            _ => Err(unknown()),
+        match place {
+            Some(Place::Local(path)) if path.is_empty() => Err(unknown()),
+            Some(place) => Ok(Self { uri: uri.to_owned(), place }),
+            None => Err(unknown()),
         }
-    }
-
-    /// The path or pattern in the file system.
-    pub(super) fn path(&self) -> &str {
-        &self.path
     }
 }
 
@@ -41,6 +56,13 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.uri)
     }
+}
+
+/// With single slashes, as the NameNode takes it.
+#[cfg(feature = "hdfs")]
+fn absolute(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    format!("/{}", parts.join("/"))
 }
 
 /// `scheme://rest`, if the text is such.
@@ -74,7 +96,11 @@ mod tests {
     use super::*;
 
     fn path(uri: &str) -> Option<String> {
-        Location::parse(uri).ok().map(|location| location.path)
+        match Location::parse(uri).ok()?.place {
+            Place::Local(path) => Some(path),
+            #[cfg(feature = "hdfs")]
+            Place::Hdfs { authority, path } => Some(format!("{authority} {path}")),
+        }
     }
 
     #[test]
@@ -85,9 +111,18 @@ mod tests {
         assert_eq!(path("file://localhost/data").as_deref(), Some("/data"));
     }
 
+    #[cfg(feature = "hdfs")]
+    #[test]
+    fn hdfs_uris_are_read_as_hadoop_reads_them() {
+        assert_eq!(path("hdfs://nn:8020/data/*.parquet").as_deref(), Some("nn:8020 /data/*.parquet"));
+        assert_eq!(path("hdfs://ns//a//b%20c/").as_deref(), Some("ns /a/b%20c"));
+        assert_eq!(path("hdfs:///data").as_deref(), Some(" /data"));
+        assert_eq!(path("hdfs://ns").as_deref(), Some("ns /"));
+    }
+
     #[test]
     fn other_places_are_refused_in_words() {
-        for uri in ["", "hdfs://nn/data", "s3://bucket/x", "file://data/x", "file:///a%2", "file:///a%zz"] {
+        for uri in ["", "ftp://nn/data", "s3://bucket/x", "file://data/x", "file:///a%2", "file:///a%zz"] {
             let error = Location::parse(uri).unwrap_err();
             assert!(error.to_string().contains("give a path"), "{error}");
         }

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::footer::Footer;
 use super::listing::Found;
-use super::{DatasetError, Projection, estimate, schema};
+use super::{DatasetError, Origin, Projection, estimate, schema};
 use crate::plan::BlockShape;
 
 /// A row group of more bytes, uncompressed, is several blocks if its pages can be found.
@@ -22,7 +22,7 @@ const LARGE_ROW_GROUP_BYTES: u64 = 64 << 20;
 /// What a dataset held when it was looked at. It never changes; a changed dataset has another.
 pub struct Snapshot {
     /// SHA-256 of a version, then of every file in order: its name below the dataset's root, its size, its
-    /// version (for a local file the time of its last change) and the SHA-256 of its footer, which holds
+    /// version (the time of its last change) and the SHA-256 of its footer, which holds
     /// schema and row groups. Where the dataset is mounted plays no part.
     pub id: SnapshotId,
     /// Sorted by name.
@@ -38,6 +38,8 @@ pub struct File {
     /// The path below the dataset's root.
     pub name: String,
     pub store: Arc<dyn ObjectStore>,
+    /// What stands before its location where people read it: `/`, or `hdfs://NAMESERVICE/`.
+    pub root: Arc<str>,
     /// Its `e_tag` can be demanded of the store, to learn of a file that was replaced.
     pub meta: ObjectMeta,
     /// With page locations (the offset index) where every column has them and they are small.
@@ -56,17 +58,14 @@ pub struct Block {
 
 impl Snapshot {
     /// `footers` are those of `found`, in its order.
-    pub(super) fn new(
-        store: &Arc<dyn ObjectStore>,
-        found: &[Found],
-        footers: &[Footer],
-    ) -> Result<Self, DatasetError> {
+    pub(super) fn new(origin: &Origin, found: &[Found], footers: &[Footer]) -> Result<Self, DatasetError> {
         let files: Vec<File> = found
             .iter()
             .zip(footers)
             .map(|(found, footer)| File {
                 name: found.name.clone(),
-                store: Arc::clone(store),
+                store: Arc::clone(&origin.store),
+                root: Arc::clone(&origin.root),
                 meta: found.meta.clone(),
                 footer: footer.arrow.clone(),
             })
@@ -117,7 +116,7 @@ impl Snapshot {
 
 impl fmt::Display for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "/{}", self.meta.location)
+        write!(f, "{}{}", self.root, self.meta.location)
     }
 }
 

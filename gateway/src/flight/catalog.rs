@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::dataset::{Dataset, DatasetError, Snapshot};
+use crate::store::Stores;
 
 /// A dataset is not listed again before this has passed.
 const FRESH: Duration = Duration::from_secs(2);
@@ -50,7 +51,7 @@ pub enum CatalogError {
 
 impl Catalog {
     /// Looks at every dataset once, so that a wrong path is known before anyone asks.
-    pub(crate) async fn open(datasets: &[(String, String)]) -> Result<Self, CatalogError> {
+    pub(crate) async fn open(datasets: &[(String, String)], stores: &Stores) -> Result<Self, CatalogError> {
         if datasets.is_empty() {
             return Err(CatalogError::Empty);
         }
@@ -60,7 +61,7 @@ impl Catalog {
                 return Err(CatalogError::Unnamed);
             }
             let broken = |source| CatalogError::Dataset { name: name.clone(), source };
-            let dataset = Dataset::new(name.as_str(), uri).map_err(broken)?;
+            let dataset = Dataset::open(name.as_str(), uri, stores).map_err(broken)?;
             let snapshot = dataset.snapshot().await.map_err(broken)?;
             tracing::info!(dataset = %name, location = %dataset.location(), files = snapshot.files.len(),
                 rows = snapshot.rows(), snapshot = %snapshot.id, "serving");

@@ -1,0 +1,107 @@
+//! HDFS, as far as reading goes.
+//!
+//! In: a cluster's name and its configuration. Out: an [`ObjectStore`](object_store::ObjectStore) of its
+//! files. The promise: nothing hangs, whoever falls silent; a NameNode that is lost is replaced by the
+//! other, a DataNode by the next replica; bytes are of the version that was asked for. It writes nothing.
+
+mod configuration;
+mod error;
+mod files;
+mod namenodes;
+mod object;
+mod read;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hdfs_native::client::FileStatus;
+use tokio::sync::Semaphore;
+
+use self::configuration::{Configuration, Patience};
+pub use self::error::HdfsError;
+use self::files::Files;
+use self::namenodes::NameNodes;
+use crate::config::HdfsConfig;
+
+/// Ranges read at once: enough to fill a fast link from many disks, few enough to leave DataNodes threads
+/// for others. Who comes later waits here.
+const CONCURRENT_RANGES: usize = 32;
+/// Second attempts beside slow ones: a cluster that is slow as a whole must not be asked twice for everything.
+const CONCURRENT_HEDGES: usize = 4;
+/// A listing ends with this, however large the directory; a NameNode's silence ends it sooner.
+const LONGEST_LISTING: Duration = Duration::from_mins(10);
+
+/// A client of one cluster. Cloning shares it.
+#[derive(Clone)]
+pub struct Hdfs(Arc<Shared>);
+
+struct Shared {
+    namenodes: NameNodes,
+    files: Files,
+    patience: Patience,
+    ranges: Arc<Semaphore>,
+    hedges: Arc<Semaphore>,
+}
+
+impl Hdfs {
+    /// Reads the configuration; nobody is asked before something is read.
+    ///
+    /// # Errors
+    /// When the configuration cannot be read, or names no NameNode of the cluster.
+    pub fn new(authority: &str, config: &HdfsConfig) -> Result<Self, HdfsError> {
+        let configuration = Configuration::read(config)?;
+        let cluster = configuration.cluster(authority)?;
+        let patience = configuration.patience();
+        Ok(Self(Arc::new(Shared {
+            namenodes: NameNodes::new(cluster, &configuration, config),
+            files: Files::default(),
+            patience,
+            ranges: Arc::new(Semaphore::new(CONCURRENT_RANGES)),
+            hedges: Arc::new(Semaphore::new(CONCURRENT_HEDGES)),
+        })))
+    }
+
+    /// `hdfs://NAMESERVICE` or `hdfs://HOST:PORT`.
+    pub fn url(&self) -> &str {
+        self.0.namenodes.url()
+    }
+
+    async fn stat(&self, path: &str) -> Result<FileStatus, HdfsError> {
+        let wanted = path.to_owned();
+        let stat = move |client: hdfs_native::Client| {
+            let path = wanted.clone();
+            async move { client.get_file_info(&path).await }
+        };
+        self.0.namenodes.ask(path, self.0.patience.answer, stat).await
+    }
+
+    /// What is in a directory; of a file, the file itself.
+    async fn children(&self, path: &str) -> Result<Vec<FileStatus>, HdfsError> {
+        let (wanted, answer) = (path.to_owned(), self.0.patience.answer);
+        let list = move |client: hdfs_native::Client| {
+            let pages = client.list_status_iter(&wanted, false);
+            async move {
+                let mut found = Vec::new();
+                // Page by page, for a large directory takes longer than an answer may.
+                while let Some(entry) = namenodes::within(answer, pages.next()).await? {
+                    found.push(entry?);
+                }
+                Ok(found)
+            }
+        };
+        self.0.namenodes.ask(path, LONGEST_LISTING, list).await
+    }
+}
+
+impl fmt::Display for Hdfs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.url())
+    }
+}
+
+impl fmt::Debug for Hdfs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hdfs").field(&self.url()).finish()
+    }
+}
