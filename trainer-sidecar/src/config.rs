@@ -38,7 +38,10 @@ pub struct Deadlines {
     pub connect: Duration,
     /// For the next message of a stream, or an answer: a gateway that is silent for longer is left.
     pub stall: Duration,
-    /// From the last step received to giving up, when every gateway was left.
+    /// From the first gateway being asked for a feed to giving up, when none answers: an address may be
+    /// wrong.
+    pub answer: Duration,
+    /// From a stream's break to giving up, when no gateway brings the next step: one may be starting again.
     pub give_up: Duration,
     /// For memory that other feeds hold.
     pub memory: Duration,
@@ -49,6 +52,7 @@ impl Default for Deadlines {
         Self {
             connect: Duration::from_secs(5),
             stall: Duration::from_secs(60),
+            answer: Duration::from_secs(15),
             give_up: Duration::from_secs(60),
             memory: Duration::from_secs(30),
         }

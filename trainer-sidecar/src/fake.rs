@@ -15,6 +15,7 @@ use arrow_flight::{
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
 use penstock_proto::{Code, Error, FeedInfo, FeedRequest, Note, SnapshotId};
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::config::Deadlines;
@@ -86,7 +87,7 @@ impl Fake {
     pub(crate) async fn serve(&self) -> Address {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("grpc://{}", listener.local_addr().unwrap());
-        let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let service = FlightServiceServer::new(self.clone());
         tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
         Address::parse(&address).unwrap()
@@ -173,6 +174,7 @@ pub(crate) fn deadlines() -> Deadlines {
     Deadlines {
         connect: Duration::from_secs(5),
         stall: Duration::from_millis(300),
+        answer: Duration::from_millis(500),
         give_up: Duration::from_secs(20),
         memory: Duration::from_millis(300),
     }

@@ -30,7 +30,7 @@ impl Start {
     pub(super) async fn new(house: &House, mut request: Request) -> Result<Self, Error> {
         let known = if request.gateways.is_empty() { &house.gateways } else { &request.gateways };
         let mut gateways =
-            Gateways::new(known.clone(), house.deadlines.give_up).ok_or_else(|| {
+            Gateways::new(known.clone(), house.deadlines.answer).ok_or_else(|| {
                 Error::new(
                     Code::InvalidFeed,
                     "no gateway is known: start the sidecar with --gateway grpc://HOST:PORT, or give the feed one",
@@ -49,6 +49,7 @@ impl Start {
         let link = Link { deadlines: house.deadlines, window: size::window(memory) };
         let subscription = gateways.subscribe(&link, &request.feed).await?;
         check_steps(&request, &subscription)?;
+        gateways.set_patience(house.deadlines.give_up);
         gateways.learn(&subscription.locations);
         gateways.spread(request.rank.get());
         // From here on the feed is this snapshot in these lanes, whoever serves it.

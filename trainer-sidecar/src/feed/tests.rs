@@ -162,7 +162,10 @@ async fn what_cannot_be_is_said_in_one_line() {
         (request(&json!({"nulls": {"nobody": 0}})), "its columns are \"id\", \"text\""),
         (request(&json!({"memory": 1 << 30})), "raise the sidecar's --memory"),
         (request(&json!({"memory": 4096})), "give it at least"),
-        (request(&json!({"gateways": ["grpc://127.0.0.1:1"], "memory": 1 << 20})), "no gateway could go on"),
+        (
+            request(&json!({"gateways": ["grpc://127.0.0.1:1"], "memory": 1 << 20})),
+            "no gateway served the feed",
+        ),
     ] {
         let refusal = bed.refusal(asked).await;
         assert!(refusal.contains(said), "{refusal}");

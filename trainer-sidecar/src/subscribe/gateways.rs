@@ -55,6 +55,11 @@ impl Gateways {
         self.turn = rank as usize % self.known.len();
     }
 
+    /// How long from the first failure to giving up.
+    pub(crate) fn set_patience(&mut self, give_up: Duration) {
+        self.give_up = give_up;
+    }
+
     /// A step was received: patience starts anew.
     pub(crate) fn progress(&mut self) {
         self.failures = 0;
@@ -90,7 +95,7 @@ impl Gateways {
         Error::new(
             Code::Unreachable,
             format!(
-                "no gateway could go on with the feed for {}s; tried {}; start one of them again or give another",
+                "no gateway served the feed for {}s; tried {}; start one of them again or give another",
                 self.give_up.as_secs_f32(),
                 reasons.join("; ")
             ),
