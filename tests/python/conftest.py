@@ -34,12 +34,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         absent("TensorFlow is not installed: pip install -r tests/python/requirements.txt")
 
 
+_absent: set[str] = set()
+
+
 def absent(reason: str) -> None:
     """A loud skip for a user, a failure where the real system is required."""
     if os.environ.get("CI", "").lower() in ("1", "true"):
         pytest.fail(reason)
-    print(f"SKIPPED: {reason}", file=sys.stderr)
+    _absent.add(reason)
     pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    for reason in sorted(_absent):
+        terminalreporter.write_sep("!", f"NOT TESTED: {reason}", red=True)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def test_numbers_are_not_copied_and_cannot_be_written(produce):
         array = batch[f"c_{dtype}"]
         assert in_ring(array.__array_interface__["data"][0]), dtype
         with pytest.raises(ValueError):
-            array.flags.writeable = True
+            array.setflags(write=True)
         with pytest.raises(ValueError):
             array[:1] = 0
     with pytest.raises(ValueError):

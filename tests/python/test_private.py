@@ -114,8 +114,8 @@ def test_what_the_data_does_not_allow_is_one_line(data, arguments, text):
 def test_wrong_places_are_one_line(data, gateway, tmp_path):
     with pytest.raises(penstock.FeedError, match="the gateway did not start: .*nowhere"):
         penstock.feed(tmp_path / "nowhere" / "*.parquet")
-    with penstock.feed(gateway, dataset="trian") as feed:
-        with pytest.raises(penstock.FeedError, match='"trian".*train'):
+    with penstock.feed(gateway, dataset="weather") as feed:
+        with pytest.raises(penstock.FeedError, match='"weather".*train'):
             feed.steps_per_epoch
 
 
@@ -163,12 +163,14 @@ def test_a_killed_sidecar_is_said_and_a_new_feed_gets_a_new_one(data):
     feed = penstock.feed(data, batch_size=10, columns=["id"], epochs=None)
     iterator = iter(feed)
     next(iterator)
-    os.kill(_daemons.of_this_process().sidecar.process.pid, signal.SIGKILL)
+    pid = _daemons.of_this_process().sidecar.process.pid
+    os.kill(pid, signal.SIGKILL)
     started = time.monotonic()
     with pytest.raises(penstock.SidecarError, match="the sidecar at .* died"):
         for _ in iterator:
             pass
     assert time.monotonic() - started < 5
+    assert gone_within(5, [pid])
     with penstock.feed(data, batch_size=500, columns=["id"]) as again:
         assert ids(again) == list(range(ROWS))
     feed.close()

@@ -111,7 +111,7 @@ def _array(slot: _Slot, i: int, name: str) -> np.ndarray:
     dtype = numpy_dtype(column.dtype, name)
     if column.bytes == 0:
         empty = np.empty(shape, dtype)
-        empty.flags.writeable = False
+        empty.setflags(write=False)
         return empty
     if column.dtype == 11:
         # The array interface has no word for bfloat16; its bytes do.
@@ -128,11 +128,11 @@ def _objects(column: _native.ColumnStruct, shape: tuple[int, ...]) -> np.ndarray
         objects[:] = [text[start:end].decode() for start, end in zip(ends, ends[1:])]
     else:
         objects[:] = [text[start:end] for start, end in zip(ends, ends[1:])]
-    objects.flags.writeable = False
+    objects.setflags(write=False)
     return objects.reshape(shape)
 
 
-def numpy_dtype(wire: int, name: str) -> np.dtype:
+def numpy_dtype(wire: int, name: str) -> np.dtype[Any]:
     """The numpy type of a wire number."""
     if wire not in _DTYPES:
         raise NativeError(f"column {name} has the unknown type {wire}: install one release of penstock")

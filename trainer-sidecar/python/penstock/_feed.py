@@ -54,7 +54,7 @@ class Feed:
         self._group = uuid.uuid4().hex
         self._closed = False
         self._whole = whole  # a feed of one epoch shares, and keeps, the place of the whole
-        self._place = whole._place if whole is not None else _source.open_place(plan)
+        self._place: _source.Place = whole._place if whole is not None else _source.open_place(plan)
         gateways = {"gateways": list(self._place.gateways)} if self._place.gateways else {}
         self._request_json = json.dumps({**request, **gateways})
         # Also when the feed is dropped or the interpreter ends: a thread of TensorFlow's that waits for
@@ -82,24 +82,25 @@ class Feed:
     @property
     def steps_per_epoch(self) -> int:
         """Batches of one whole epoch; the same on every rank."""
-        return self.description["steps_per_epoch"]
+        return int(self.description["steps_per_epoch"])
 
     @property
     def rows_per_step(self) -> int:
         """Rows of this rank's batch (the last of an epoch may have fewer under ``remainder="keep"``)."""
-        return self.description["rows_per_step"]
+        return int(self.description["rows_per_step"])
 
     @property
     def name(self) -> str:
         """The name that errors and metrics use."""
-        return self._request["name"]
+        return str(self._request["name"])
 
     def __len__(self) -> int:
         """Batches that an iteration gives. TypeError for an endless feed."""
-        epochs, start = self._request["epochs"], self.description["start"]
+        epochs: Optional[int] = self._request["epochs"]
         if epochs is None:
             raise TypeError("an endless feed has no length")
-        return max(epochs - start["epoch"], 0) * self.steps_per_epoch - (start["step"] if epochs > start["epoch"] else 0)
+        start = self.description["start"]
+        return max((epochs - int(start["epoch"])) * self.steps_per_epoch - int(start["step"]), 0)
 
     def __repr__(self) -> str:
         feed = self._request["feed"]

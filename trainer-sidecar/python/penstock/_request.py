@@ -93,7 +93,7 @@ def one_epoch(request: Mapping[str, Any], epoch: int) -> dict[str, Any]:
 
 def _whole(name: str, value: Any, least: int) -> int:
     try:
-        whole = value.__index__()
+        whole: int = value.__index__()
     except AttributeError:
         raise ArgumentError(f"{name} is {value!r}: it must be a whole number") from None
     if isinstance(value, bool) or whole < least:
@@ -101,7 +101,7 @@ def _whole(name: str, value: Any, least: int) -> int:
     return whole
 
 
-def _choice(name: str, value: Any, choices: Sequence[str]) -> str:
+def _choice(name: str, value: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ArgumentError(f"{name} is {value!r}: use {', '.join(repr(choice) for choice in choices)}")
     return value

@@ -292,7 +292,7 @@ fn a_ring_that_is_not_what_was_announced_is_not_mapped() {
     });
     check("died while it opened the feed", |_| {});
     check("unknown dataset", |socket| {
-        let message = "unknown dataset `trian`".into();
+        let message = "unknown dataset `weather`".into();
         socket.send(&ToTrainer::Failed { code: "not_found".into(), message }, None).unwrap();
     });
 }

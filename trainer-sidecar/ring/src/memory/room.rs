@@ -39,20 +39,24 @@ fn available(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The smallest `memory.max` from the process's control group up to the root. In a container the
-/// group's own path is often not visible; the root's files are the container's then.
+/// The smallest limit from the process's control groups up to their roots, of either version. In a
+/// container a group's own path is often not visible; the root's files are the container's then.
 fn group_limit(cgroup: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
-    let mut path = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let mut least: Option<u64> = None;
-    loop {
-        let limit = read(&format!("/sys/fs/cgroup{}/memory.max", path.trim_end_matches('/')));
-        let limit = limit.and_then(|text| text.trim().parse().ok());
-        least = least.into_iter().chain(limit).min();
-        match path.rfind('/') {
-            Some(at) if path.len() > 1 => path = &path[..at.max(1)],
-            _ => return least,
-        }
-    }
+    let limits = cgroup.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            list if list.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        let upward =
+            std::iter::successors(Some(path.trim_end_matches('/')), |path| Some(&path[..path.rfind('/')?]));
+        // "max" is no number and no limit.
+        upward.filter_map(|path| read(&format!("{root}{path}/{file}"))?.trim().parse().ok()).min()
+    });
+    limits.min()
 }
 
 #[cfg(test)]
@@ -75,12 +79,14 @@ mod tests {
             ("/sys/fs/cgroup/a/b/memory.max", "max\n"),
             ("/sys/fs/cgroup/a/memory.max", "4096\n"),
             ("/sys/fs/cgroup/memory.max", "8192\n"),
+            ("/sys/fs/cgroup/memory/old/memory.limit_in_bytes", "1024\n"),
         ];
         let read =
             |path: &str| files.iter().find(|(name, _)| *name == path).map(|(_, text)| text.to_string());
         assert_eq!(group_limit("0::/a/b\n", read), Some(4096));
         assert_eq!(group_limit("0::/\n", read), Some(8192));
         assert_eq!(group_limit("0::/hidden\n", read), Some(8192));
-        assert_eq!(group_limit("1:memory:/old\n", read), None);
+        assert_eq!(group_limit("5:cpu,memory:/old\n3:cpuset:/a\n0::/\n", read), Some(1024));
+        assert_eq!(group_limit("0::/a/b", |_| None), None);
     }
 }
