@@ -19,7 +19,7 @@ with penstock.feed(address, dataset="bench", batch_size=batch_size) as feed:
         size += sum(column.nbytes for column in batch.values())
         touched += int(batch["id"][0])
     seconds, own = time.perf_counter() - start, time.process_time() - cpu
-penstock.shutdown()
+# Closing the feed ended the sidecar that was started for it.
 children = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(
     json.dumps(

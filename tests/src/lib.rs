@@ -5,3 +5,4 @@
 pub mod data;
 pub mod hdfs;
 pub mod process;
+pub mod real;

@@ -3,16 +3,14 @@
 //! In: options and a start. Out: an exit code, after the drain. The promise: standard output carries the
 //! ready lines alone, the admin port's before the daemon's own, each when it is true.
 
-use std::future::{Future as _, poll_fn};
 use std::io::Write as _;
-use std::pin::pin;
 use std::process::ExitCode;
-use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use penstock_daemon::{Drain, admin, logs, stop};
+use penstock_daemon::stop::Stop;
+use penstock_daemon::{Drain, admin, logs};
 use penstock_launcher::job::parse_duration;
 
 /// Options of every daemon.
@@ -64,15 +62,10 @@ pub(crate) fn serve(
             say(&format!("admin on http://{bound}"))?;
         }
         let address = start(&drain).await?;
-        let mut stopped = pin!(stop::drain_when_told(&drain, options.exit_with, options.drain));
-        // Once before the ready line: from here on signals are listened for, and whoever reads the line
-        // may send one at once.
-        let at_once = poll_fn(|context| Poll::Ready(stopped.as_mut().poll(context))).await;
+        // Before the ready line: whoever reads it may send a signal at once.
+        let stop = Stop::listen(options.exit_with)?;
         say(&format!("listening on {address}"))?;
-        match at_once {
-            Poll::Ready(outcome) => outcome?,
-            Poll::Pending => stopped.await?,
-        }
+        stop.drain(&drain, options.drain).await?;
         Ok(ExitCode::SUCCESS)
     })
 }

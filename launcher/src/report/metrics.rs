@@ -33,8 +33,7 @@ impl Metrics {
     }
 
     pub fn cpu_seconds(&self) -> Option<f64> {
-        let centiseconds = self.total("process_cpu_centiseconds_total").map(|count| count / 100.0);
-        self.total("process_cpu_seconds_total").or(centiseconds)
+        self.total("process_cpu_seconds_total")
     }
 }
 
@@ -68,7 +67,7 @@ mod tests {
              penstock_gateway_rows_totally 5\n\
              penstock_gateway_step_seconds{quantile=\"0.5\"} 0.25\n\
              process_resident_memory_peak_bytes 1048576\n\
-             process_cpu_centiseconds_total 250\n\
+             process_cpu_seconds_total 2.5\n\
              go_threads 7\n\
              penstock_broken\n",
         );

@@ -1,6 +1,6 @@
 //! What the kernel knows of this process, as metrics.
 
-use metrics::{counter, gauge};
+use metrics::gauge;
 
 /// Refreshes the `process_*` metrics from `/proc`; what cannot be read stays as it was.
 pub(crate) fn refresh() {
@@ -14,9 +14,9 @@ pub(crate) fn refresh() {
         }
     }
     if let Some(ticks) = std::fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(cpu_ticks) {
-        // Whole centiseconds are enough; a counter holds integers.
-        let centiseconds = ticks * 100 / rustix::param::clock_ticks_per_second().max(1);
-        counter!("process_cpu_centiseconds_total").absolute(centiseconds);
+        // Rises only, but a counter of this recorder holds integers.
+        let seconds = ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64;
+        gauge!("process_cpu_seconds_total").set(seconds);
     }
 }
 

@@ -1,12 +1,12 @@
 //! When a process stops: on SIGTERM or SIGINT, or when the process it belongs to is gone.
 
-use std::future::Future;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Drain;
 use crate::drain::Unfinished;
@@ -22,60 +22,74 @@ pub enum StopError {
     Unfinished(#[from] Unfinished),
 }
 
-/// Serves until told to stop, then drains: at most `grace` for what has begun.
-///
-/// With `exit_with`, the death of that process is a stop too. It is watched by pidfd, which follows the
-/// process itself and neither the thread that started us (as PR_SET_PDEATHSIG would) nor a pid that was
-/// reused.
-pub async fn drain_when_told(
-    drain: &Drain,
-    exit_with: Option<i32>,
-    grace: Duration,
-) -> Result<(), StopError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(StopError::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(StopError::Signals)?;
-    let owner = watch(exit_with)?;
-    let reason = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-        () = owner => "the process it belongs to has ended",
-        () = drain.begun() => "asked from within",
-    };
-    tracing::info!(reason, running = drain.running().len(), "draining");
-    drain.begin();
-    drain.finished(grace).await?;
-    Ok(())
+/// The stops that a process listens for, from the moment this is made: signals sent later are kept.
+pub struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+    owner: Owner,
 }
 
-/// A future that resolves when the process is gone; never without one.
-fn watch(pid: Option<i32>) -> Result<impl Future<Output = ()>, StopError> {
-    let process = pid.map(open).transpose()?;
-    Ok(async move {
-        match process {
-            None => std::future::pending().await,
-            // Gone before we looked.
-            Some(None) => {}
-            Some(Some(process)) => {
+/// The process that ours belongs to.
+enum Owner {
+    None,
+    Gone,
+    Running(AsyncFd<OwnedFd>),
+}
+
+impl Stop {
+    /// Listens for SIGTERM and SIGINT and, with `exit_with`, for the death of that process. The latter is
+    /// watched by pidfd, which follows the process itself and neither the thread that started us (as
+    /// PR_SET_PDEATHSIG would) nor a pid that was reused.
+    pub fn listen(exit_with: Option<i32>) -> Result<Self, StopError> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(StopError::Signals)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(StopError::Signals)?,
+            owner: exit_with.map_or(Ok(Owner::None), Owner::watch)?,
+        })
+    }
+
+    /// Waits to be told, then drains: at most `grace` for what has begun.
+    pub async fn drain(mut self, drain: &Drain, grace: Duration) -> Result<(), StopError> {
+        let reason = tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            () = self.owner.ended() => "the process it belongs to has ended",
+            () = drain.begun() => "asked from within",
+        };
+        tracing::info!(reason, running = drain.running().len(), "draining");
+        drain.begin();
+        drain.finished(grace).await?;
+        Ok(())
+    }
+}
+
+impl Owner {
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe for types that may swap their descriptor; an OwnedFd does not"
+    )]
+    fn watch(pid: i32) -> Result<Self, StopError> {
+        let fail = |source| StopError::Watch { pid, source };
+        let known = Pid::from_raw(pid).filter(|_| pid > 0);
+        let known = known.ok_or_else(|| fail(io::Error::from(io::ErrorKind::InvalidInput)))?;
+        match pidfd_open(known, PidfdFlags::empty()) {
+            Ok(process) => AsyncFd::new(process).map(Self::Running).map_err(fail),
+            Err(rustix::io::Errno::SRCH) => Ok(Self::Gone),
+            Err(error) => Err(fail(error.into())),
+        }
+    }
+
+    /// Resolves when the process is gone; never without one. Cancel-safe.
+    async fn ended(&self) {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Gone => {}
+            Self::Running(process) => {
                 // A pidfd turns readable at the process's end; an error means that we cannot tell any
                 // more, and staying for ever would be the worse guess.
                 let _ended = process.readable().await;
             }
         }
-    })
-}
-
-#[expect(
-    deprecated,
-    reason = "its successor is unsafe for types that may swap their descriptor; an OwnedFd does not"
-)]
-fn open(pid: i32) -> Result<Option<AsyncFd<std::os::fd::OwnedFd>>, StopError> {
-    let fail = |source| StopError::Watch { pid, source };
-    let known = Pid::from_raw(pid).filter(|_| pid > 0);
-    let known = known.ok_or_else(|| fail(io::Error::from(io::ErrorKind::InvalidInput)))?;
-    match pidfd_open(known, PidfdFlags::empty()) {
-        Ok(process) => AsyncFd::new(process).map(Some).map_err(fail),
-        Err(rustix::io::Errno::SRCH) => Ok(None),
-        Err(error) => Err(fail(error.into())),
     }
 }
 
@@ -91,7 +105,8 @@ mod tests {
         let drain = Drain::new();
         let watcher = drain.clone();
         let stopped = tokio::spawn(async move {
-            drain_when_told(&watcher, Some(pid), Duration::from_secs(5)).await.unwrap();
+            let stop = Stop::listen(Some(pid)).unwrap();
+            stop.drain(&watcher, Duration::from_secs(5)).await.unwrap();
         });
         drop(owner.stdin.take());
         owner.wait().await.unwrap();
@@ -104,6 +119,7 @@ mod tests {
         let mut owner = tokio::process::Command::new("true").spawn().unwrap();
         let pid = i32::try_from(owner.id().unwrap()).unwrap();
         owner.wait().await.unwrap();
-        drain_when_told(&Drain::new(), Some(pid), Duration::from_secs(5)).await.unwrap();
+        let stop = Stop::listen(Some(pid)).unwrap();
+        stop.drain(&Drain::new(), Duration::from_secs(5)).await.unwrap();
     }
 }

@@ -37,7 +37,7 @@ fn tasks_find_their_feed_and_its_metrics_are_kept() {
     let admin = metrics_server(
         "penstock_gateway_rows_total 1437\npenstock_gateway_bytes_total{dataset=\"train\"} 4096\n\
          penstock_sidecar_rows_total 719\nprocess_resident_memory_peak_bytes 1048576\n\
-         process_cpu_centiseconds_total 50\n",
+         process_cpu_seconds_total 0.5\n",
     );
     let body = r#"env | grep '^PENSTOCK_' | sort > "$BED/env.$index""#;
     let daemon = format!(
