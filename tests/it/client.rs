@@ -3,9 +3,10 @@
 use arrow::array::AsArray as _;
 use arrow::datatypes::Int64Type;
 use arrow_flight::flight_service_client::FlightServiceClient;
-use arrow_flight::{FlightClient, FlightDescriptor, FlightInfo, Ticket};
+use arrow_flight::{FlightClient, FlightData, FlightDescriptor, FlightInfo, Ticket};
 use futures::TryStreamExt as _;
 use penstock_proto::Error;
+use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 
 pub(crate) struct Client(FlightServiceClient<Channel>);
@@ -22,6 +23,11 @@ impl Client {
     pub(crate) async fn info(&mut self, command: &str) -> Result<FlightInfo, Error> {
         let descriptor = FlightDescriptor::new_cmd(command.to_owned());
         Ok(self.0.get_flight_info(descriptor).await?.into_inner())
+    }
+
+    /// The messages that a ticket stands for, to be read at leisure.
+    pub(crate) async fn stream(&mut self, ticket: Vec<u8>) -> Result<Streaming<FlightData>, Error> {
+        Ok(self.0.do_get(Ticket { ticket: ticket.into() }).await?.into_inner())
     }
 
     /// The `id` column of all that a ticket stands for, in order.

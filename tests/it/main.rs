@@ -6,5 +6,6 @@ mod architecture;
 mod bad_input;
 mod client;
 mod faults;
+mod gateway;
 mod sidecar;
 mod sidecar_bed;

@@ -20,11 +20,14 @@ pub(crate) struct Share {
 
 impl Share {
     /// Waits at most `patience` for what a stream cannot do without; takes windows to decode ahead only
-    /// as far as nobody else has them.
+    /// as far as another stream like this one would still find room.
     pub(crate) async fn lease(budget: &Budget, need: &Need, patience: Duration) -> Result<Self, Error> {
         let base = tokio::time::timeout(patience, budget.lease(need.bytes)).await;
         let mut leases = vec![base.map_err(|_| busy(budget, need, patience))?];
-        while need.spare_window_bytes > 0 && leases.len() as u64 <= need.lanes {
+        // Reading ahead must not keep the next such stream out.
+        let has_room =
+            || budget.total() - budget.leased() >= need.bytes.saturating_add(need.spare_window_bytes);
+        while need.spare_window_bytes > 0 && leases.len() as u64 <= need.lanes && has_room() {
             match budget.try_lease(need.spare_window_bytes) {
                 Some(window) => leases.push(window),
                 None => break,
