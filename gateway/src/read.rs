@@ -56,6 +56,8 @@ pub(crate) enum ReadError {
     Gather(#[source] arrow::error::ArrowError),
     #[error(transparent)]
     Panicked(#[from] Panicked),
+    #[error(transparent)]
+    NoRoom(#[from] penstock_proto::Error),
     #[error("a lane ended before its rows did")]
     Lane,
 }
@@ -78,6 +80,7 @@ impl ReadError {
             Self::Changed { .. } => Code::SnapshotGone,
             Self::Beyond { .. } | Self::Damaged { .. } | Self::Rows { .. } => Code::BadFile,
             Self::Unsupported { .. } => Code::Unsupported,
+            Self::NoRoom(error) => error.code,
             Self::Gather(_) | Self::Panicked(_) | Self::Lane => Code::Internal,
         }
     }

@@ -19,7 +19,7 @@ use super::metrics::StreamMetrics;
 use super::resolve::{Resolved, resolve};
 use super::{Gateway, unwritable};
 use crate::encode::Encoder;
-use crate::read::{Gathered, Need, ReadError, Share, Source, Steps, on_cpu};
+use crate::read::{Gathered, ReadError, Share, Source, Steps, on_cpu};
 
 /// A draining gateway gives a reader this long to make room for the hand-over.
 const HAND_OVER: Duration = Duration::from_secs(5);
@@ -71,7 +71,7 @@ impl Gateway {
         let part_bytes = self.config.part_bytes;
         self.drain.spawn(name, async move {
             let stream = async {
-                let opened = OpenStream::new(resolved, rank, need, share, part_bytes).await?;
+                let opened = OpenStream::new(resolved, rank, share, part_bytes).await?;
                 opened.run(&sender, &metrics).await
             };
             let outcome = tokio::select! {
@@ -100,19 +100,13 @@ struct OpenStream {
 }
 
 impl OpenStream {
-    async fn new(
-        resolved: Resolved,
-        rank: Rank,
-        need: Need,
-        share: Share,
-        part_bytes: u64,
-    ) -> Result<Self, Error> {
+    async fn new(resolved: Resolved, rank: Rank, share: Share, part_bytes: u64) -> Result<Self, Error> {
         let (partition, pads) = (resolved.partition(rank)?, resolved.pads());
         let Resolved { request, snapshot, projection, plan, .. } = resolved;
         let total_steps = plan.steps();
         let epoch = on_cpu(move || plan.epoch(request.epoch)).await;
         let epoch = epoch.map_err(|panic| Error::chain(Code::Internal, &panic))?;
-        let source = Arc::new(Source::new(snapshot, projection, epoch, need, share));
+        let source = Arc::new(Source::new(snapshot, projection, epoch, share));
         let steps = Steps::new(source, partition, request.start_step, pads);
         let encoder = Encoder::new(Arc::clone(steps.schema()), request.epoch, part_bytes);
         Ok(Self { steps, encoder, total_steps })

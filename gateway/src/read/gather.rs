@@ -12,6 +12,7 @@ use arrow::compute::{concat_batches, interleave_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
+use penstock_daemon::Lease;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::ReadError;
@@ -21,9 +22,12 @@ pub(crate) struct Window {
     pub(crate) batches: Vec<RecordBatch>,
     /// For every position of the window, the batch and the row in it.
     pub(crate) picks: Vec<(u32, u32)>,
-    /// Given back when the last row has been copied out, so that the lane's next window may be read.
-    pub(crate) _slot: Option<OwnedSemaphorePermit>,
+    pub(crate) _held: Held,
 }
+
+/// What a window gives back when its last row has been copied out: the slot that lets the lane read its next
+/// one, and a lease if it is larger than was foreseen.
+pub(crate) type Held = (Option<OwnedSemaphorePermit>, Option<Lease>);
 
 /// Some neighbouring rows of a lane.
 pub(crate) enum Taken {

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use super::gather::{Taken, Window, join};
+use super::gather::{Held, Taken, Window, join};
 use super::rows::{Rows, Stripe};
 use super::source::Area;
 use super::{ReadError, Source, cpu};
@@ -81,8 +81,9 @@ impl Lane {
                     return Ok(());
                 }
                 let batches = rows.take(count).await?;
+                let held = (Some(slot), shared.share().excess(bytes_of(&batches)).await?);
                 let window =
-                    cpu::run(move || Window::new(batches, plan.permutation.as_deref(), Some(slot))).await?;
+                    cpu::run(move || Window::new(batches, plan.permutation.as_deref(), held)).await?;
                 let span = Span::Window { first: plan.positions.start, window: Arc::new(window) };
                 if spans.send(Ok(span)).await.is_err() {
                     return Ok(());
@@ -103,7 +104,7 @@ impl Lane {
         let rows = Rows::new(Arc::clone(source), Area::Remainder, positions, Stripe::WHOLE);
         Self::spawn(source, tasks, |spans| async move {
             let batches = Tail::new(rows).take(count).await?;
-            let window = cpu::run(move || Window::new(batches, Some(&picks), None)).await?;
+            let window = cpu::run(move || Window::new(batches, Some(&picks), (None, None))).await?;
             // Nobody takes what nobody waits for.
             let _unwanted = spans.send(Ok(Span::Window { first: 0, window: Arc::new(window) })).await;
             Ok(())
@@ -185,11 +186,7 @@ impl Lane {
 
 impl Window {
     /// `permutation` says for every position which row comes there; without one they stay as they are.
-    fn new(
-        batches: Vec<RecordBatch>,
-        permutation: Option<&[u32]>,
-        slot: Option<OwnedSemaphorePermit>,
-    ) -> Self {
+    fn new(batches: Vec<RecordBatch>, permutation: Option<&[u32]>, held: Held) -> Self {
         let places: Vec<(u32, u32)> = batches
             .iter()
             .zip(0u32..)
@@ -199,8 +196,13 @@ impl Window {
             Some(permutation) => permutation.iter().map(|&row| places[row as usize]).collect(),
             None => places,
         };
-        Self { batches, picks, _slot: slot }
+        Self { batches, picks, _held: held }
     }
+}
+
+fn bytes_of(batches: &[RecordBatch]) -> u64 {
+    let columns = batches.iter().flat_map(RecordBatch::columns);
+    columns.map(|column| column.get_buffer_memory_size() as u64).sum()
 }
 
 /// Rows, cut where windows end.

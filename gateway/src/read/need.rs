@@ -30,8 +30,8 @@ pub(crate) struct Need {
     /// Bytes it cannot do without: of every lane what its decoder holds and two batches, a window
     /// where there are windows, and the parts on their way out.
     pub(crate) bytes: u64,
-    /// Bytes of one window more, which lets a lane decode ahead; 0 without windows.
-    pub(crate) spare_window_bytes: u64,
+    /// Bytes of one window of a lane; 0 without windows. One more lets a lane decode ahead.
+    pub(crate) window_bytes: u64,
     /// Whether lanes are read window by window.
     pub(crate) has_windows: bool,
     /// Lanes that are read.
@@ -85,7 +85,7 @@ impl Need {
             bytes: held
                 .saturating_add(largest_blocks(snapshot, projection, lanes))
                 .saturating_add(part_bytes.saturating_mul(PARTS)),
-            spare_window_bytes: window_bytes,
+            window_bytes,
             has_windows: plan.window_rows().is_some(),
             lanes,
             batch_bytes,

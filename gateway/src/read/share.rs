@@ -14,8 +14,8 @@ use super::Need;
 pub(crate) struct Share {
     leases: Vec<Lease>,
     budget: Budget,
-    /// Windows that lanes may decode ahead.
-    spare_windows: usize,
+    need: Need,
+    patience: Duration,
 }
 
 impl Share {
@@ -25,21 +25,55 @@ impl Share {
         let base = tokio::time::timeout(patience, budget.lease(need.bytes)).await;
         let mut leases = vec![base.map_err(|_| busy(budget, need, patience))?];
         // Reading ahead must not keep the next such stream out.
-        let has_room =
-            || budget.total() - budget.leased() >= need.bytes.saturating_add(need.spare_window_bytes);
-        while need.spare_window_bytes > 0 && leases.len() as u64 <= need.lanes && has_room() {
-            match budget.try_lease(need.spare_window_bytes) {
+        let has_room = || budget.total() - budget.leased() >= need.bytes.saturating_add(need.window_bytes);
+        while need.window_bytes > 0 && leases.len() as u64 <= need.lanes && has_room() {
+            match budget.try_lease(need.window_bytes) {
                 Some(window) => leases.push(window),
                 None => break,
             }
         }
-        let share = Self { spare_windows: leases.len() - 1, leases, budget: budget.clone() };
+        let share = Self { leases, budget: budget.clone(), need: need.clone(), patience };
         share.tell();
         Ok(share)
     }
 
+    /// The sizes that were leased for.
+    pub(crate) fn need(&self) -> &Need {
+        &self.need
+    }
+
+    /// Windows that lanes may decode ahead.
     pub(crate) fn spare_windows(&self) -> usize {
-        self.spare_windows
+        self.leases.len() - 1
+    }
+
+    /// A lease for what a window turned out to hold beyond what footers told. A stream that runs alone may
+    /// go beyond the budget, as it may from its beginning.
+    pub(crate) async fn excess(&self, window_bytes: u64) -> Result<Option<Lease>, Error> {
+        // A window's first and last batch may reach beyond it.
+        let told = self.need.window_bytes.saturating_add(2 * self.need.batch_bytes);
+        let excess = window_bytes.saturating_sub(told);
+        if excess == 0 {
+            return Ok(None);
+        }
+        if let Some(lease) = self.budget.try_lease(excess) {
+            return Ok(Some(lease));
+        }
+        let own: u64 = self.leases.iter().map(Lease::bytes).sum();
+        if own == self.budget.leased() {
+            return Ok(None);
+        }
+        let waited = tokio::time::timeout(self.patience, self.budget.lease(excess)).await;
+        waited.map(Some).map_err(|_| {
+            let message = format!(
+                "a shuffle window holds {} where the footers told {}, and others hold the rest of the {}: try \
+                 again, lower shuffle_bytes, or give the gateway more --memory",
+                mib(window_bytes),
+                mib(told),
+                mib(self.budget.total())
+            );
+            Error::new(Code::Busy, message)
+        })
     }
 
     fn tell(&self) {
@@ -55,13 +89,17 @@ impl Drop for Share {
 }
 
 fn busy(budget: &Budget, need: &Need, patience: Duration) -> Error {
-    const MIB: u64 = 1 << 20;
-    let (wanted, held, total) =
-        (need.bytes.div_ceil(MIB), budget.leased().div_ceil(MIB), budget.total().div_ceil(MIB));
     let message = format!(
-        "the stream needs {wanted} MiB but {held} of {total} MiB are held by others, and too few became free \
-         within {} s: try again, lower shuffle_bytes, or give the gateway more --memory",
+        "the stream needs {} but {} of {} are held by others, and too few became free within {} s: try again, \
+         lower shuffle_bytes, or give the gateway more --memory",
+        mib(need.bytes),
+        mib(budget.leased()),
+        mib(budget.total()),
         patience.as_secs()
     );
     Error::new(Code::Busy, message)
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }

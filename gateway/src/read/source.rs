@@ -25,7 +25,6 @@ pub(crate) struct Source {
     projection: Projection,
     schema: SchemaRef,
     epoch: EpochPlan,
-    need: Need,
     share: Share,
 }
 
@@ -53,11 +52,10 @@ impl Source {
         snapshot: Arc<Snapshot>,
         projection: Projection,
         epoch: EpochPlan,
-        need: Need,
         share: Share,
     ) -> Self {
         let schema = plain_schema(projection.schema());
-        Self { snapshot, projection, schema, epoch, need, share }
+        Self { snapshot, projection, schema, epoch, share }
     }
 
     /// The schema of every batch.
@@ -70,11 +68,11 @@ impl Source {
     }
 
     pub(crate) fn need(&self) -> &Need {
-        &self.need
+        self.share.need()
     }
 
-    pub(crate) fn spare_windows(&self) -> usize {
-        self.share.spare_windows()
+    pub(crate) fn share(&self) -> &Share {
+        &self.share
     }
 
     /// The rows that lie at the first of some positions, as far as they are of one block.

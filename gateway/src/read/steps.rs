@@ -46,7 +46,7 @@ impl Steps {
     pub(crate) fn new(source: Arc<Source>, partition: Partition, first: u64, pad: bool) -> Self {
         let schema = if pad { with_valid(source.schema()) } else { Arc::clone(source.schema()) };
         let mut tasks = JoinSet::new();
-        let spare = Arc::new(Semaphore::new(source.spare_windows()));
+        let spare = Arc::new(Semaphore::new(source.share().spare_windows()));
         let lanes = match partition.step(first) {
             Some(StepShare::Lanes(pieces)) => {
                 pieces.into_iter().map(|piece| open_lane(&source, &mut tasks, piece, first, &spare)).collect()

@@ -4,6 +4,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 
 use arrow_flight::FlightData;
 use arrow_flight::{CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus};
+use parquet::file::properties::EnabledStatistics;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use prost::Message as _;
 use tonic::Streaming;
@@ -76,6 +77,38 @@ async fn a_stalled_reader_stalls_its_own_stream_alone() {
     let told = FeedInfo::from_json(&info.app_metadata).unwrap();
     let batches = other.read(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
     assert_eq!(sorted(&global(&[steps(&batches, told.steps)])), (0..240_000).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_larger_than_their_footer_told_are_leased_when_they_are_seen() {
+    let mut stage = Stage::new(&[1], 1);
+    // Ten long texts, stored once each and never counted.
+    let texts = StringArray::from_iter_values((0..20_000).map(|i| (i % 10).to_string().repeat(1_000)));
+    let ids = Int64Array::from_iter_values(0..20_000);
+    let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("long", Arc::new(texts))];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let quiet = WriterProperties::builder().set_statistics_enabled(EnabledStatistics::None).build();
+    let file = File::create(stage.dir.path().join("000.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(quiet)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+
+    stage.config.part_bytes = 64 << 10;
+    stage.config.memory_bytes = 3 << 20;
+    stage.config.patience = Duration::from_millis(20);
+    let mut client = stage.client().await;
+    let feed = r#"{"dataset":"d","batch_size":100,"shuffle":"rows","shuffle_bytes":200000}"#;
+    let info = client.feed(feed).await.unwrap();
+    // A stream that runs alone goes on.
+    let (ranks, _) = client.epoch(feed).await;
+    assert_eq!(sorted(&global(&ranks)), (0..20_000).collect::<Vec<_>>());
+    // One that takes others' room is refused with the numbers.
+    let mut other = client.reconnected().await;
+    let small = other.feed(r#"{"dataset":"d","columns":["long"],"batch_size":10}"#).await.unwrap();
+    let _stalled = other.open(&small).await.unwrap();
+    let refused = client.read(info.endpoint[0].ticket.clone().unwrap()).await.unwrap_err();
+    assert_eq!(refused.code, Code::Busy, "{refused}");
+    assert!(refused.message.contains("where the footers told"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
