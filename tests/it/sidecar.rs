@@ -8,7 +8,7 @@ use crate::sidecar_bed::{Bed, Fed, LONG, are_all, global, ids_of, open, read};
 /// 203 rows in 14 row groups of seven files.
 const SHAPE: Shape = Shape { files: 7, rows_per_file: 29, row_group: 20, payload: Some(24) };
 
-fn feed(more: Value) -> Value {
+fn feed(more: &Value) -> Value {
     let mut feed = json!({"dataset": "d", "batch_size": 20, "seed": 7});
     feed.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     feed
@@ -19,7 +19,7 @@ async fn every_world_sees_the_same_global_batches_and_every_row_once() {
     let bed = Bed::new(SHAPE).await;
     for shuffle in ["none", "blocks", "rows"] {
         // 203 rows are ten batches of 20 and three rows that `keep` gives a step of their own.
-        let feed = feed(json!({"shuffle": shuffle, "remainder": "keep"}));
+        let feed = feed(&json!({"shuffle": shuffle, "remainder": "keep"}));
         let alone = global(&bed.world(&feed, 2, 1).await);
         assert_eq!(alone.len(), 22);
         assert!((0..2).all(|epoch| are_all(&ids_of(&alone, epoch), SHAPE.rows())), "{shuffle}");
@@ -34,7 +34,7 @@ async fn every_world_sees_the_same_global_batches_and_every_row_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn file_order_is_the_order_of_ids() {
     let bed = Bed::new(SHAPE).await;
-    let alone = global(&bed.world(&feed(json!({})), 1, 1).await);
+    let alone = global(&bed.world(&feed(&json!({})), 1, 1).await);
     assert!(ids_of(&alone, 0).into_iter().eq(0..200));
     bed.end().await;
 }
@@ -42,7 +42,7 @@ async fn file_order_is_the_order_of_ids() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feed_goes_on_at_any_step_as_if_it_had_never_stopped() {
     let bed = Bed::new(SHAPE).await;
-    let feed = feed(json!({"shuffle": "rows", "remainder": "pad"}));
+    let feed = feed(&json!({"shuffle": "rows", "remainder": "pad"}));
     let whole = bed.world(&feed, 2, 3).await;
     for start in 0..=11 {
         let mut resumed = feed.clone();
@@ -62,7 +62,7 @@ async fn remainders_are_dropped_padded_or_kept_alike_for_all_ranks() {
     let bed = Bed::new(SHAPE).await;
     for world in [1, 3] {
         let batches = async |remainder: &str| {
-            let ranks = bed.world(&feed(json!({"remainder": remainder})), 1, world).await;
+            let ranks = bed.world(&feed(&json!({"remainder": remainder})), 1, world).await;
             assert!(ranks.iter().all(|rank| rank.len() == ranks[0].len()), "equal steps on all ranks");
             global(&ranks)
         };
@@ -82,7 +82,7 @@ async fn remainders_are_dropped_padded_or_kept_alike_for_all_ranks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feed_without_a_whole_batch_says_what_to_do() {
     let bed = Bed::new(SHAPE).await;
-    let request = json!({"version": 1, "feed": feed(json!({"batch_size": 1000}))}).to_string();
+    let request = json!({"version": 1, "feed": feed(&json!({"batch_size": 1000}))}).to_string();
     let socket = bed.socket.clone();
     let opened =
         tokio::task::spawn_blocking(move || penstock_ring::Consumer::open(&socket, &request, LONG).map(drop));
@@ -94,7 +94,7 @@ async fn a_feed_without_a_whole_batch_says_what_to_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_feeds_of_one_sidecar_do_not_know_each_other() {
     let bed = Bed::new(SHAPE).await;
-    let (one, other) = (feed(json!({})), feed(json!({"shuffle": "rows"})));
+    let (one, other) = (feed(&json!({})), feed(&json!({"shuffle": "rows"})));
     let socket = bed.socket.clone();
     let (held, moved_on): (Vec<Fed>, Vec<Fed>) = tokio::task::spawn_blocking(move || {
         let slow = open(&socket, &one, 1);
