@@ -9,6 +9,7 @@ mod action;
 mod catalog;
 mod info;
 mod metrics;
+mod plans;
 mod resolve;
 mod running;
 mod service;
@@ -30,6 +31,7 @@ use tonic::transport::server::TcpIncoming;
 
 use self::catalog::Catalog;
 pub use self::catalog::CatalogError;
+use self::plans::Plans;
 use self::running::Running;
 use crate::config::Config;
 use crate::fleet::{Fleet, advertised};
@@ -50,6 +52,7 @@ const LAST_STREAMS: Duration = Duration::from_secs(10);
 pub struct Gateway {
     config: Config,
     catalog: Catalog,
+    plans: Plans,
     fleet: Fleet,
     budget: Budget,
     running: Running,
@@ -91,7 +94,9 @@ impl Gateway {
         let location = fleet.own().to_owned();
         let budget = Budget::new(config.memory_bytes);
         let running = Running::default();
-        let gateway = Self { config, catalog, fleet, budget, running: running.clone(), drain: drain.clone() };
+        let plans = Plans::default();
+        let gateway =
+            Self { config, catalog, plans, fleet, budget, running: running.clone(), drain: drain.clone() };
 
         let service = FlightServiceServer::new(service::Service(Arc::new(gateway)))
             .max_decoding_message_size(MAX_REQUEST_BYTES)

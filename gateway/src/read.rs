@@ -25,7 +25,7 @@ use crate::dataset::store_code;
 pub(crate) use self::cpu::{Panicked, run as on_cpu};
 pub(crate) use self::gather::Gathered;
 pub(crate) use self::hydrate::plain_schema;
-pub(crate) use self::need::Need;
+pub(crate) use self::need::{Need, block_bytes};
 pub(crate) use self::share::Share;
 pub(crate) use self::source::Source;
 pub(crate) use self::steps::{Steps, with_valid};

@@ -9,7 +9,7 @@ use arrow_flight::{
 };
 use penstock_proto::{Code, Error, FeedRequest, Rank, Ticket};
 
-use super::resolve::{Resolved, resolve, resolve_whole};
+use super::resolve::Resolved;
 use super::{Gateway, unwritable};
 
 /// What a descriptor asks for.
@@ -22,8 +22,8 @@ enum Asked {
 impl Gateway {
     pub(super) async fn look_up(&self, descriptor: &FlightDescriptor) -> Result<Resolved, Error> {
         match asked(descriptor)? {
-            Asked::Whole(name) => resolve_whole(&self.catalog, &name).await,
-            Asked::Feed(request) => resolve(&self.catalog, request).await,
+            Asked::Whole(name) => self.resolve_whole(&name).await,
+            Asked::Feed(request) => self.resolve(request).await,
         }
     }
 

@@ -16,7 +16,7 @@ use penstock_proto::{Code, Error, Note, Rank};
 use tokio::sync::mpsc;
 
 use super::metrics::StreamMetrics;
-use super::resolve::{Resolved, resolve};
+use super::resolve::Resolved;
 use super::{Gateway, unwritable};
 use crate::encode::Encoder;
 use crate::read::{Gathered, ReadError, Share, Source, Steps, on_cpu};
@@ -56,7 +56,7 @@ impl Gateway {
         let Some(rank) = opened.request.rank else {
             return Err(Error::new(Code::BadTicket, "the ticket names no rank: get one from GetFlightInfo"));
         };
-        let resolved = resolve(&self.catalog, opened.request).await?;
+        let resolved = self.resolve(opened.request).await?;
         let partition = resolved.partition(rank)?;
         let need = resolved.need(&partition, self.config.part_bytes);
         let share = Share::lease(&self.budget, &need, self.config.patience).await?;
@@ -102,13 +102,15 @@ struct OpenStream {
 impl OpenStream {
     async fn new(resolved: Resolved, rank: Rank, share: Share, part_bytes: u64) -> Result<Self, Error> {
         let (partition, pads) = (resolved.partition(rank)?, resolved.pads());
-        let Resolved { request, snapshot, projection, plan, .. } = resolved;
-        let total_steps = plan.steps();
-        let epoch = on_cpu(move || plan.epoch(request.epoch)).await;
-        let epoch = epoch.map_err(|panic| Error::chain(Code::Internal, &panic))?;
-        let source = Arc::new(Source::new(snapshot, projection, epoch, share));
+        let Resolved { request, planned } = resolved;
+        let (epoch, total_steps) = (request.epoch, planned.plan.steps());
+        let (snapshot, projection) = (Arc::clone(&planned.snapshot), planned.projection.clone());
+        // Permuting blocks is work, too.
+        let order = on_cpu(move || planned.plan.epoch(epoch)).await;
+        let order = order.map_err(|panic| Error::chain(Code::Internal, &panic))?;
+        let source = Arc::new(Source::new(snapshot, projection, order, share));
         let steps = Steps::new(source, partition, request.start_step, pads);
-        let encoder = Encoder::new(Arc::clone(steps.schema()), request.epoch, part_bytes);
+        let encoder = Encoder::new(Arc::clone(steps.schema()), epoch, part_bytes);
         Ok(Self { steps, encoder, total_steps })
     }
 

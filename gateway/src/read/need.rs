@@ -1,7 +1,7 @@
 //! What a stream must hold in memory, told by footers before a byte is read.
 //!
-//! In: a snapshot, columns, a plan and a rank's partition of it. Out: the bytes that a lease must cover,
-//! and the sizes that keep the stream inside it.
+//! In: what blocks and rows take, a plan and a rank's partition of it. Out: the bytes that a lease must
+//! cover, and the sizes that keep the stream inside it.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use parquet::basic::Compression;
 
 use crate::dataset::{Projection, Snapshot};
 use crate::partition::Partition;
-use crate::plan::{BlockShape, Plan};
+use crate::plan::Plan;
 
 /// Decoded batches that all lanes of a stream hold together, about, beside their windows.
 const BATCHES_BYTES: u64 = 16 << 20;
@@ -47,19 +47,20 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// `shapes` are those of the snapshot's blocks under `projection`; a part shall stay below
-    /// `part_bytes`.
+    /// `decoded_bytes` are those of all rows; `block_bytes` what decoding a block holds, the largest first;
+    /// a part shall stay below `part_bytes`.
     pub(crate) fn new(
-        snapshot: &Snapshot,
-        projection: &Projection,
-        shapes: &[BlockShape],
+        decoded_bytes: u128,
+        block_bytes: &[u64],
         plan: &Plan,
         partition: &Partition,
         part_bytes: u64,
     ) -> Self {
         let lanes = partition.lanes().len() as u64;
-        let bytes: u128 = shapes.iter().map(|shape| u128::from(shape.bytes)).sum();
-        let row_bytes = bytes.div_ceil(u128::from(plan.rows().max(1))).clamp(1, u128::from(u32::MAX)) as u64;
+        let row_bytes = decoded_bytes.div_ceil(u128::from(plan.rows().max(1)));
+        let row_bytes = row_bytes.clamp(1, u128::from(u32::MAX)) as u64;
+        // No more blocks are open at once than there are lanes.
+        let open = block_bytes.iter().zip(0..lanes).map(|(&bytes, _)| bytes).fold(0, u64::saturating_add);
 
         // An eighth below the limit, for estimates err and headers have a size.
         let part_target = (part_bytes - part_bytes / 8).max(1);
@@ -82,9 +83,7 @@ impl Need {
         let part_bytes = part_bytes.max(part_rows.saturating_mul(row_bytes));
         let held = lanes.saturating_mul(batch_bytes.saturating_mul(2).saturating_add(window_bytes));
         Self {
-            bytes: held
-                .saturating_add(largest_blocks(snapshot, projection, lanes))
-                .saturating_add(part_bytes.saturating_mul(PARTS)),
+            bytes: held.saturating_add(open).saturating_add(part_bytes.saturating_mul(PARTS)),
             window_bytes,
             has_windows: plan.window_rows().is_some(),
             lanes,
@@ -96,9 +95,9 @@ impl Need {
     }
 }
 
-/// What decoders hold of the `count` largest blocks: no more are open at once. That is the compressed bytes,
-/// and of every compressed column a page and, with a dictionary, that.
-fn largest_blocks(snapshot: &Snapshot, projection: &Projection, count: u64) -> u64 {
+/// What decoding holds of every block, the largest first: the compressed bytes, and of every compressed column
+/// a page and, with a dictionary, that.
+pub(crate) fn block_bytes(snapshot: &Snapshot, projection: &Projection) -> Vec<u64> {
     let leaves: Vec<_> = snapshot.files.iter().map(|file| projection.leaves(&file.footer)).collect();
     let mut sizes: Vec<u64> = snapshot
         .blocks
@@ -121,11 +120,8 @@ fn largest_blocks(snapshot: &Snapshot, projection: &Projection, count: u64) -> u
             held.fold(0, u64::saturating_add)
         })
         .collect();
-    let count = usize::try_from(count).unwrap_or(usize::MAX).min(sizes.len());
-    if count > 0 && count < sizes.len() {
-        sizes.select_nth_unstable_by_key(count - 1, |&size| Reverse(size));
-    }
-    sizes[..count].iter().copied().fold(0, u64::saturating_add)
+    sizes.sort_unstable_by_key(|&size| Reverse(size));
+    sizes
 }
 
 fn unsigned(number: i64) -> u64 {
