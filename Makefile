@@ -8,7 +8,7 @@ PACKAGE := trainer-sidecar/python
 TOOLS  ?= $(HOME)/.cache/penstock/tools
 NAME   ?=
 
-.PHONY: help demo test test-rust test-python bench develop build lint format licences wheel clean
+.PHONY: help demo test test-rust test-python bench develop build lint format licences clean
 
 help:
 	@echo 'make demo      train a model on scikit-learn digits, fed by penstock, and print the report'
@@ -34,6 +34,7 @@ $(VENV)/.ready: tests/python/requirements.txt $(PACKAGE)/pyproject.toml
 
 build:
 	cargo build -p penstock -p penstock-tf-op
+	cargo build -p penstock-ring --examples
 
 test: test-rust test-python
 

@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 pub fn penstock_bin() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
-        // target/PROFILE/deps/it-HASH
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().and_then(Path::parent).unwrap();
+        // target/PROFILE/deps/it-HASH for a test, target/PROFILE/penstock-benches for a bench.
+        let program = std::env::current_exe().unwrap();
+        let profile = program.ancestors().skip(1).find(|path| !path.ends_with("deps")).unwrap();
         let target = profile.parent().unwrap();
         let name = match profile.file_name().unwrap().to_str().unwrap() {
             "debug" => "dev",

@@ -15,7 +15,10 @@ def main() -> None:
         binary = str(_native.path("penstock"))
     except PenstockError as error:
         sys.exit(f"penstock: {error}")
-    os.execv(binary, [binary, *sys.argv[1:]])
+    # `run` starts scripts with the first python3 on the path: that of the environment that this package
+    # is in, also when nobody activated it.
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+    os.execve(binary, [binary, *sys.argv[1:]], {**os.environ, "PATH": path})
 
 
 if __name__ == "__main__":
