@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn parts_cover_the_range() {
         assert_eq!(parts(5..5), []);
-        assert_eq!(parts(5..9), [5..9]);
+        assert_eq!(parts(5..9), vec![5..9; 1]);
         let long = parts(3..3 + 2 * PART_BYTES + 1);
         assert_eq!(long.len(), 3);
         assert!(long.windows(2).all(|pair| pair[0].end == pair[1].start));
