@@ -14,8 +14,10 @@ use anyhow::{Result, bail};
 
 use crate::report::Report;
 
+type Bench = fn() -> Result<Report>;
+
 /// Every bench by name.
-const BENCHES: &[(&str, fn() -> Result<Report>)] = &[("flight", flight::run)];
+const BENCHES: &[(&str, Bench)] = &[("flight", flight::run)];
 
 fn main() -> Result<()> {
     let wanted = std::env::args().nth(1).filter(|name| !name.is_empty());
