@@ -55,7 +55,7 @@ impl Config {
 }
 
 /// How HDFS is reached. Without Kerberos names here the ticket cache of this process counts, as `kinit` fills
-/// it, and `HADOOP_TOKEN_FILE_LOCATION` is read in any case.
+/// it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HdfsConfig {
     /// The directory of `core-site.xml` and `hdfs-site.xml`.
@@ -67,16 +67,20 @@ pub struct HdfsConfig {
     /// `NAME@REALM` or `NAME/HOST@REALM`, needed with a keytab.
     pub principal: Option<String>,
     pub keytab: Option<PathBuf>,
+    /// The file of delegation tokens, as the environment names it: the client reads no other.
+    pub tokens: Option<PathBuf>,
 }
 
 impl HdfsConfig {
-    /// What `HADOOP_CONF_DIR` (or else `HADOOP_HOME`) and `HADOOP_PROXY_USER` say.
+    /// What `HADOOP_CONF_DIR` (or else `HADOOP_HOME`), `HADOOP_PROXY_USER` and `HADOOP_TOKEN_FILE_LOCATION`
+    /// say.
     pub fn from_environment() -> Self {
         let below_home =
             || std::env::var_os("HADOOP_HOME").map(|home| PathBuf::from(home).join("etc/hadoop"));
         Self {
             conf_dir: std::env::var_os("HADOOP_CONF_DIR").map(PathBuf::from).or_else(below_home),
             user: std::env::var("HADOOP_PROXY_USER").ok(),
+            tokens: std::env::var_os("HADOOP_TOKEN_FILE_LOCATION").map(PathBuf::from),
             ..Self::default()
         }
     }

@@ -8,6 +8,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// Lines of its log that a failed test shows.
+const LAST_LINES: usize = 40;
+
 /// A running HDFS. Dropping it ends it, and its data are gone.
 pub struct Bed {
     child: Child,
@@ -94,6 +97,14 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            #[expect(clippy::print_stderr, reason = "whoever looks for the reason of a failure needs it")]
+            {
+                eprintln!("the HDFS said last: {:#?}", &lines[lines.len().saturating_sub(LAST_LINES)..]);
+            }
+        }
         // It has nothing to save.
         let _ = self.child.kill();
         let _ = self.child.wait();

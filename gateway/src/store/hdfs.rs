@@ -10,6 +10,7 @@ mod files;
 mod namenodes;
 mod object;
 mod read;
+mod tokens;
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +52,14 @@ impl Hdfs {
     /// When the configuration cannot be read, or names no NameNode of the cluster.
     pub fn new(authority: &str, config: &HdfsConfig) -> Result<Self, HdfsError> {
         let configuration = Configuration::read(config)?;
-        let cluster = configuration.cluster(authority)?;
+        let mut cluster = configuration.cluster(authority)?;
+        if let Some(path) = &config.tokens
+            && configuration.is_secure()
+        {
+            let tokens =
+                std::fs::read(path).map_err(|source| HdfsError::Tokens { path: path.clone(), source })?;
+            cluster.readdress(|address| tokens::address_with_token(address, &tokens));
+        }
         let patience = configuration.patience();
         Ok(Self(Arc::new(Shared {
             namenodes: NameNodes::new(cluster, &configuration, config),

@@ -1,16 +1,20 @@
 import java.io.File;
+import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.apache.hadoop.hdfs.server.datanode.DataNodeFaultInjector;
 
 /**
  * What a test does to a running HDFS.
@@ -18,11 +22,13 @@ import org.apache.hadoop.hdfs.protocol.LocatedBlock;
  * <pre>
  * put LOCAL REMOTE          a file, or all files of a directory
  * remove PATH
- * mode OCTAL PATH           permissions
+ * owner USER OCTAL PATH     whose it is, and with which permissions
  * failover                  the other NameNode becomes the active one
  * stop-namenode             the active NameNode ends and its port refuses; with HA the other takes over
  * kill-datanode I           ends without a word; the NameNode still thinks it there
  * start-datanodes           those that were killed
+ * freeze-reads N            the next so many reads of DataNodes are answered with silence
+ * thaw                      they go on
  * corrupt PATH KEEP         all replicas of all blocks of a file but so many
  * replicas PATH             how many replicas of its first block the NameNode knows
  * </pre>
@@ -35,6 +41,7 @@ final class Faults {
   private final boolean ha;
   private final List<MiniDFSCluster.DataNodeProperties> killed = new ArrayList<>();
   private int active = 0;
+  private Ice ice;
 
   Faults(MiniDFSCluster cluster, boolean ha) {
     this.cluster = cluster;
@@ -46,7 +53,10 @@ final class Faults {
     switch (words[0]) {
       case "put" -> put(new File(words[1]), words[2]);
       case "remove" -> files().delete(new Path(words[1]), true);
-      case "mode" -> files().setPermission(new Path(words[2]), new FsPermission(words[1]));
+      case "owner" -> {
+        files().setPermission(new Path(words[3]), new FsPermission(words[2]));
+        files().setOwner(new Path(words[3]), words[1], null);
+      }
       case "failover" -> {
         cluster.transitionToStandby(active);
         activate(1 - active);
@@ -65,6 +75,11 @@ final class Faults {
         killed.clear();
         cluster.waitActive(active);
       }
+      case "freeze-reads" -> {
+        ice = new Ice(Integer.parseInt(words[1]));
+        DataNodeFaultInjector.set(ice);
+      }
+      case "thaw" -> ice.thawed.countDown();
       case "corrupt" -> corrupt(words[1], Integer.parseInt(words[2]));
       case "replicas" -> {
         BlockLocation[] blocks = files().getFileBlockLocations(new Path(words[1]), 0, 1);
@@ -73,6 +88,27 @@ final class Faults {
       default -> throw new IllegalArgumentException("no such command");
     }
     return "";
+  }
+
+  /** Stops threads that are about to send a block. */
+  private static final class Ice extends DataNodeFaultInjector {
+    private final AtomicInteger left;
+    private final CountDownLatch thawed = new CountDownLatch(1);
+
+    Ice(int reads) {
+      left = new AtomicInteger(reads);
+    }
+
+    @Override
+    public void delayGetMetaDataInputStream() {
+      if (left.getAndDecrement() > 0) {
+        try {
+          thawed.await();
+        } catch (InterruptedException e) {
+          Thread.currentThread().interrupt();
+        }
+      }
+    }
   }
 
   private DistributedFileSystem files() throws Exception {
@@ -111,10 +147,20 @@ final class Faults {
     for (LocatedBlock block : blocks) {
       int kept = 0;
       for (int i = 0; i < cluster.getDataNodes().size(); i++) {
-        if (cluster.getBlockFile(i, block.getBlock()) != null && kept++ >= keep) {
-          cluster.corruptReplica(i, block.getBlock());
+        File replica = cluster.getBlockFile(i, block.getBlock());
+        if (replica != null && kept++ >= keep) {
+          rot(replica);
         }
       }
     }
+  }
+
+  /** Changes a byte under every checksum, so that whoever reads anything of it notices. */
+  private static void rot(File replica) throws Exception {
+    byte[] bytes = Files.readAllBytes(replica.toPath());
+    for (int i = 0; i < bytes.length; i += 512) {
+      bytes[i] ^= 1;
+    }
+    Files.write(replica.toPath(), bytes);
   }
 }

@@ -163,6 +163,15 @@ impl Configuration {
 }
 
 impl Cluster {
+    /// Gives a single NameNode another address; a nameservice is known by its name.
+    pub(super) fn readdress(&mut self, change: impl FnOnce(&str) -> String) {
+        if let [only] = self.nodes.as_slice()
+            && only.settings.is_empty()
+        {
+            *self = Self::single(change(&only.address));
+        }
+    }
+
     fn single(address: String) -> Self {
         Self { url: format!("hdfs://{address}"), nodes: vec![Node { address, settings: Vec::new() }] }
     }

@@ -12,6 +12,8 @@ pub enum HdfsError {
     Configuration { path: PathBuf, source: std::io::Error },
     #[error("the Hadoop configuration {} is not XML", path.display())]
     Xml { path: PathBuf, source: roxmltree::Error },
+    #[error("cannot read the token file {} of HADOOP_TOKEN_FILE_LOCATION", path.display())]
+    Tokens { path: PathBuf, source: std::io::Error },
     #[error("{uri} names no cluster: {reason}")]
     NoCluster { uri: String, reason: String },
     #[error("the settings of {cluster} cannot be used")]
@@ -73,6 +75,7 @@ pub(super) fn in_words(error: &Native) -> String {
         Native::DataTransferError(text) if text.starts_with("All DataNodes failed") => {
             "none of the DataNodes that hold them could be read".to_owned()
         }
+        Native::GSSAPIError(_, _, text) | Native::SASLError(text) => first_line(text).to_owned(),
         Native::ChecksumError => "the bytes do not match their checksums".to_owned(),
         error => first_line(&error.to_string()).to_owned(),
     }

@@ -39,6 +39,8 @@ enum Reader {
 enum Failure {
     /// Trying again is of no use.
     Final(HdfsError),
+    /// One beside another failed: the other counts.
+    Beside,
     NotOpened(HdfsError),
     NotRead(Arc<Opened>, String),
 }
@@ -56,6 +58,7 @@ impl Hdfs {
             range,
             began: Instant::now(),
             attempts: JoinSet::new(),
+            next_hedge: Instant::now(),
             failures: 0,
             reason: "nothing came".to_owned(),
         };
@@ -70,6 +73,7 @@ struct Reading<'a> {
     range: Range<u64>,
     began: Instant,
     attempts: JoinSet<Result<Bytes, Failure>>,
+    next_hedge: Instant,
     failures: u32,
     /// Why the last attempt failed.
     reason: String,
@@ -78,8 +82,6 @@ struct Reading<'a> {
 impl Reading<'_> {
     async fn run(&mut self) -> Result<Bytes, HdfsError> {
         let patience = &self.hdfs.0.patience;
-        let hedge = patience.hedge.unwrap_or(STALL);
-        let mut next_hedge = self.began + hedge;
         self.attempt(Reader::Current, Duration::ZERO);
         loop {
             tokio::select! {
@@ -91,6 +93,8 @@ impl Reading<'_> {
                     };
                     let reader = match failure {
                         Failure::Final(error) => return Err(error),
+                        Failure::Beside if !self.attempts.is_empty() => continue,
+                        Failure::Beside => Reader::Current,
                         Failure::NotOpened(error) if self.failures >= patience.rereads => return Err(error),
                         Failure::NotOpened(_) => Reader::Current,
                         Failure::NotRead(opened, reason) => {
@@ -105,11 +109,12 @@ impl Reading<'_> {
                     }
                     self.attempt(reader, FIRST_PAUSE * 2u32.saturating_pow(self.failures - 1));
                 }
-                () = sleep_until(next_hedge), if self.attempts.len() < SIDE_BY_SIDE => {
-                    next_hedge = Instant::now() + hedge;
+                () = sleep_until(self.next_hedge), if self.attempts.len() < SIDE_BY_SIDE => {
                     if let Ok(permit) = Arc::clone(&self.hdfs.0.hedges).try_acquire_owned() {
                         metrics::counter!("penstock_gateway_hdfs_hedged_reads_total").increment(1);
                         self.attempt(Reader::Beside { _permit: permit }, Duration::ZERO);
+                    } else {
+                        self.next_hedge = Instant::now() + patience.hedge.unwrap_or(STALL);
                     }
                 }
                 () = sleep_until(self.began + STALL) => return Err(self.gave_up(&self.reason)),
@@ -119,6 +124,7 @@ impl Reading<'_> {
 
     /// Starts an attempt, a task of its own so that a fault of the crate stays there.
     fn attempt(&mut self, reader: Reader, pause: Duration) {
+        self.next_hedge = Instant::now() + pause + self.hdfs.0.patience.hedge.unwrap_or(STALL);
         let (hdfs, file, range) = (self.hdfs.clone(), Arc::clone(&self.file), self.range.clone());
         self.attempts.spawn(async move {
             sleep(pause).await;
@@ -144,19 +150,22 @@ async fn attempt(hdfs: &Hdfs, file: &File, range: Range<u64>, reader: Reader) ->
         Reader::InsteadOf(worn) => file.reopened(hdfs, worn).await,
         Reader::Beside { .. } => file.opened_beside(hdfs).await,
     };
+    let is_beside = matches!(reader, Reader::Beside { .. });
     let opened = opened.map_err(|error| match error {
+        HdfsError::NoNameNode { .. } if is_beside => Failure::Beside,
         HdfsError::NoNameNode { .. } => Failure::NotOpened(error),
         error => Failure::Final(error),
     })?;
     let length = range.end - range.start;
     match opened.reader.read_range(range.start as usize, length as usize).await {
         Ok(bytes) if bytes.len() as u64 == length => {
-            if matches!(reader, Reader::Beside { .. }) {
+            if is_beside {
                 // Who was quicker goes on.
                 file.prefer(opened).await;
             }
             Ok(bytes)
         }
+        _ if is_beside => Err(Failure::Beside),
         Ok(bytes) => Err(Failure::NotRead(opened, format!("only {} bytes came", bytes.len()))),
         Err(error) => Err(Failure::NotRead(opened, in_words(&error))),
     }

@@ -1,0 +1,139 @@
+//! An in-process gateway over a dataset on HDFS, and a stock Flight client that reads it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use arrow::array::AsArray as _;
+use arrow::datatypes::Int64Type;
+use arrow::record_batch::RecordBatch;
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::error::FlightError;
+use arrow_flight::flight_service_client::FlightServiceClient;
+use arrow_flight::{FlightClient, FlightDescriptor};
+use futures::TryStreamExt as _;
+use penstock_daemon::Drain;
+use penstock_gateway::config::HdfsConfig;
+use penstock_gateway::dataset::Dataset;
+use penstock_gateway::store::Stores;
+use penstock_gateway::{Config, Gateway, StartError};
+use penstock_proto::Error;
+use penstock_tests::data::{self, Shape};
+use penstock_tests::hdfs::Bed;
+use serde_json::json;
+use tonic::transport::Endpoint;
+
+/// Far longer than anything takes that ends.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// Rows of 4 KiB, too many to lie in sockets and windows while a reader waits.
+pub(crate) const LARGE: Shape = Shape { files: 12, rows_per_file: 1000, row_group: 250, payload: Some(4096) };
+
+/// Blocks of 1 MiB, so that a file has several.
+pub(crate) const SMALL_BLOCKS: &[&str] =
+    &["-D", "dfs.blocksize=1048576", "-D", "dfs.namenode.fs-limits.min-block-size=1048576"];
+
+pub(crate) struct Served {
+    location: String,
+    drain: Drain,
+}
+
+/// Puts rows of a shape into HDFS.
+pub(crate) fn put(bed: &mut Bed, shape: Shape, remote: &str) {
+    let local = bed.scratch().join("rows");
+    data::write(&local, shape);
+    bed.put(&local, remote);
+    std::fs::remove_dir_all(local).unwrap();
+}
+
+/// The configuration that a bed wrote, with small deadlines and other settings.
+pub(crate) fn config(conf: &Path, options: &[(&str, &str)]) -> HdfsConfig {
+    let said = [("ipc.client.rpc-timeout.ms", "1000"), ("dfs.client.socket-timeout", "2000")];
+    let options =
+        said.iter().chain(options).map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    HdfsConfig { conf_dir: Some(conf.to_owned()), options, ..HdfsConfig::from_environment() }
+}
+
+pub(crate) fn dataset(uri: &str, hdfs: &HdfsConfig) -> Dataset {
+    Dataset::open("d", uri, &Stores::new(hdfs.clone())).unwrap()
+}
+
+/// What a user would be told of a dataset that cannot be looked at, in bounded time.
+pub(crate) async fn refusal(dataset: &Dataset, within: Duration) -> Error {
+    let looked = tokio::time::timeout(within, dataset.snapshot()).await;
+    match looked.expect("the refusal comes in time") {
+        Ok(_) => panic!("{} makes a snapshot", dataset.location()),
+        Err(error) => Error::chain(error.code(), &error),
+    }
+}
+
+impl Served {
+    pub(crate) async fn new(uri: &str, hdfs: HdfsConfig) -> Self {
+        Self::start(uri, hdfs).await.unwrap()
+    }
+
+    pub(crate) async fn start(uri: &str, hdfs: HdfsConfig) -> Result<Self, StartError> {
+        let mut config = Config::new("127.0.0.1:0");
+        config.datasets = vec![("d".to_owned(), uri.to_owned())];
+        config.hdfs = hdfs;
+        let drain = Drain::new();
+        let bound = Gateway::start(config, &drain).await?;
+        Ok(Self { location: bound.location, drain })
+    }
+
+    /// The batches of one rank of a shuffled epoch, to be read at leisure.
+    pub(crate) async fn rank(&self, rank: u32, world: u32) -> Result<FlightRecordBatchStream, Error> {
+        let command = json!({
+            "dataset": "d", "batch_size": 100, "shuffle": "rows", "shuffle_bytes": 4 << 20, "seed": 7,
+            "remainder": "keep", "rank": rank, "world_size": world,
+        });
+        let address = self.location.replacen("grpc://", "http://", 1);
+        let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
+        let mut client = FlightServiceClient::new(channel);
+        let descriptor = FlightDescriptor::new_cmd(command.to_string());
+        let info = client.get_flight_info(descriptor).await?.into_inner();
+        let ticket = info.endpoint[0].ticket.clone().unwrap();
+        FlightClient::new_from_inner(client).do_get(ticket).await.map_err(told)
+    }
+
+    /// The ids of all ranks of an epoch.
+    pub(crate) async fn epoch(&self, world: u32) -> Result<Vec<i64>, Error> {
+        let ranks = (0..world).map(async |rank| rest(self.rank(rank, world).await?).await);
+        Ok(futures::future::try_join_all(ranks).await?.concat())
+    }
+
+    pub(crate) async fn end(self) {
+        self.drain.begin();
+        self.drain.finished(LONG).await.unwrap();
+    }
+}
+
+/// The ids of all that is left of a stream; what does not come in bounded time fails the test.
+pub(crate) async fn rest(stream: FlightRecordBatchStream) -> Result<Vec<i64>, Error> {
+    let batches: Vec<RecordBatch> =
+        tokio::time::timeout(LONG, stream.try_collect()).await.expect("the stream ends").map_err(told)?;
+    Ok(batches.iter().flat_map(ids).collect())
+}
+
+/// The ids of the next batch.
+pub(crate) async fn next(stream: &mut FlightRecordBatchStream) -> Vec<i64> {
+    ids(&stream.try_next().await.unwrap().unwrap())
+}
+
+fn ids(batch: &RecordBatch) -> Vec<i64> {
+    batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().values().to_vec()
+}
+
+fn told(error: FlightError) -> Error {
+    match error {
+        FlightError::Tonic(status) => Error::from(*status),
+        other => panic!("{other}"),
+    }
+}
+
+/// Every row once, in whatever order.
+pub(crate) fn assert_whole(ids: &[i64], shape: Shape) {
+    let set: BTreeSet<i64> = ids.iter().copied().collect();
+    assert_eq!(set.len(), ids.len(), "no row comes twice");
+    assert!(set.into_iter().eq(0..shape.rows() as i64), "every row comes: {} of {}", ids.len(), shape.rows());
+}
