@@ -41,16 +41,7 @@ impl Line {
         peers: BTreeMap<String, f64>,
     ) -> Self {
         let best = peers.values().copied().reduce(f64::max);
-        Self {
-            what: what.into(),
-            unit,
-            ours,
-            ratio: best.map(|best| ours / best),
-            peers,
-            goal: None,
-            holds: true,
-            cpu_s,
-        }
+        Self::beside(best, what.into(), unit, ours, cpu_s, peers)
     }
 
     /// A cost without a goal: the ratio is to the cheapest peer.
@@ -62,16 +53,19 @@ impl Line {
         peers: BTreeMap<String, f64>,
     ) -> Self {
         let best = peers.values().copied().reduce(f64::min);
-        Self {
-            what: what.into(),
-            unit,
-            ours,
-            ratio: best.map(|best| ours / best),
-            peers,
-            goal: None,
-            holds: true,
-            cpu_s,
-        }
+        Self::beside(best, what.into(), unit, ours, cpu_s, peers)
+    }
+
+    fn beside(
+        best: Option<f64>,
+        what: String,
+        unit: &'static str,
+        ours: f64,
+        cpu_s: f64,
+        peers: BTreeMap<String, f64>,
+    ) -> Self {
+        let ratio = best.map(|best| ours / best);
+        Self { what, unit, ours, peers, ratio, goal: None, holds: true, cpu_s }
     }
 }
 
