@@ -34,7 +34,7 @@ impl Bed {
             }
             return None;
         }
-        let directory = tempfile::tempdir().unwrap();
+        let directory = room();
         let log = File::create(directory.path().join("log")).unwrap();
         let mut child = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/hdfs/bed/start"))
             .args(arguments)
@@ -109,6 +109,14 @@ impl Drop for Bed {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// In memory where there is room: a disk takes minutes to forget tens of thousands of small files.
+fn room() -> TempDir {
+    const NEEDED_BYTES: u64 = 2 << 30;
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+    if free >= NEEDED_BYTES { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
 fn is_there(tool: &str) -> bool {

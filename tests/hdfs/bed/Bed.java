@@ -17,6 +17,7 @@ import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.MiniDFSNNTopology;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.hdfs.server.namenode.EditLogFileOutputStream;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.minikdc.MiniKdc;
 import org.apache.hadoop.security.Credentials;
@@ -60,6 +61,10 @@ public final class Bed {
     if (kerberos) {
       secure();
     }
+    // A bed's data need not survive it, and a slow disk would be most of what a test waits for.
+    EditLogFileOutputStream.setShouldSkipFsyncForTesting(true);
+    // How long a writer waits before it asks again whether its block has arrived.
+    server.set("dfs.client.block.write.locateFollowingBlock.initial.delay.ms", "5");
     server.set(MiniDFSCluster.HDFS_MINIDFS_BASEDIR, new File(directory, "data").getPath());
     MiniDFSCluster.Builder builder = new MiniDFSCluster.Builder(server).numDataNodes(dataNodes);
     if (ha) {
