@@ -32,15 +32,16 @@ $(VENV)/.ready: tests/python/requirements.txt $(PACKAGE)/pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable $(PACKAGE)
 	touch $@
 
+# Built as the tests are, so that nothing is built twice: the binary, the suites, and the op library.
 build:
-	cargo build -p penstock -p penstock-tf-op
-	cargo build -p penstock-ring --examples
+	cargo test --workspace --no-run
+	cargo build -p penstock-tf-op
 
 test: test-rust test-python
 
 # PENSTOCK_PYTHON is how the suites find TensorFlow; without it they say loudly what they skip.
 test-rust: $(VENV)/.ready build
-	PENSTOCK_PYTHON=$(PY) PENSTOCK_NATIVE=$(CURDIR)/target/debug cargo test --workspace
+	PENSTOCK_PYTHON=$(PY) PENSTOCK_NATIVE=$(CURDIR)/target/debug cargo test --workspace --no-fail-fast
 
 test-python: $(VENV)/.ready build
 	PENSTOCK_NATIVE=$(CURDIR)/target/debug $(PY) -m pytest -q tests/python

@@ -5,27 +5,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
-/// The `penstock` binary of the profile that the test was built in, built if it is out of date.
+/// The `penstock` binary: in the directory that `PENSTOCK_NATIVE` names, as under `make`, or of the profile
+/// that the test was built in, built if it is out of date.
 pub fn penstock_bin() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        // target/PROFILE/deps/it-HASH for a test, target/PROFILE/penstock-benches for a bench.
-        let program = std::env::current_exe().unwrap();
-        let profile = program.ancestors().skip(1).find(|path| !path.ends_with("deps")).unwrap();
-        let target = profile.parent().unwrap();
-        let name = match profile.file_name().unwrap().to_str().unwrap() {
-            "debug" => "dev",
-            other => other,
-        };
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "penstock", "--profile", name])
-            .env("CARGO_TARGET_DIR", target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .unwrap();
-        assert!(status.success(), "the penstock binary does not build");
-        profile.join("penstock")
+    BINARY.get_or_init(|| match std::env::var_os("PENSTOCK_NATIVE") {
+        Some(directory) => PathBuf::from(directory).join("penstock"),
+        None => build(),
     })
+}
+
+fn build() -> PathBuf {
+    // target/PROFILE/deps/it-HASH for a test, target/PROFILE/penstock-benches for a bench.
+    let program = std::env::current_exe().unwrap();
+    let profile = program.ancestors().skip(1).find(|path| !path.ends_with("deps")).unwrap();
+    let target = profile.parent().unwrap();
+    let name = match profile.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "penstock", "--package", "penstock-tf-op", "--profile", name])
+        .env("CARGO_TARGET_DIR", target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .unwrap();
+    assert!(status.success(), "the penstock binary does not build");
+    profile.join("penstock")
 }
 
 /// A daemon that said it is ready. Killed when dropped.
