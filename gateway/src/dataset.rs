@@ -28,7 +28,6 @@ use crate::config::HdfsConfig;
 use crate::store::Stores;
 
 pub use self::error::DatasetError;
-pub(crate) use self::error::store_code;
 use self::footer::Footer;
 use self::listing::Found;
 pub use self::location::Location;

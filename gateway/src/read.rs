@@ -20,7 +20,7 @@ mod steps;
 use parquet::errors::ParquetError;
 use penstock_proto::Code;
 
-use crate::dataset::store_code;
+use crate::store::StoreError;
 
 pub(crate) use self::cpu::{Panicked, run as on_cpu};
 pub(crate) use self::gather::Gathered;
@@ -34,11 +34,11 @@ pub(crate) use self::steps::{Steps, with_valid};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error("cannot read {file}")]
-    Store { file: String, source: object_store::Error },
+    Store { file: String, source: StoreError },
     #[error(
         "{file} is gone or was replaced since the feed began: ask for the feed again to read it as it is now"
     )]
-    Changed { file: String, source: object_store::Error },
+    Changed { file: String, source: StoreError },
     #[error("{file} is damaged, its footer points at byte {end} but it ends at {size}: write it again")]
     Beyond { file: String, end: u64, size: u64 },
     #[error(
@@ -76,7 +76,7 @@ impl ReadError {
     /// The code under which it travels.
     pub(crate) fn code(&self) -> Code {
         match self {
-            Self::Store { source, .. } => store_code(source),
+            Self::Store { source, .. } => source.code(),
             Self::Changed { .. } => Code::SnapshotGone,
             Self::Beyond { .. } | Self::Damaged { .. } | Self::Rows { .. } => Code::BadFile,
             Self::Unsupported { .. } => Code::Unsupported,

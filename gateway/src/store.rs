@@ -8,11 +8,16 @@ pub mod hdfs;
 
 #[cfg(feature = "hdfs")]
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::io;
 #[cfg(feature = "hdfs")]
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "hdfs")]
 use self::hdfs::{Hdfs, HdfsError};
+use penstock_proto::Code;
+
 use crate::config::HdfsConfig;
 
 /// The stores that datasets of one process are read from.
@@ -52,5 +57,69 @@ impl Stores {
         let cluster = Hdfs::new(authority, &self.hdfs)?;
         clusters.insert(authority.to_owned(), cluster.clone());
         Ok(cluster)
+    }
+}
+
+/// What a store answered, in its own words alone: object_store's errors repeat them.
+#[derive(Debug)]
+pub struct StoreError(object_store::Error);
+
+impl StoreError {
+    /// The code under which it travels: a store may answer later, unless it says that it never will.
+    pub(crate) fn code(&self) -> Code {
+        use object_store::Error::{NotSupported, PermissionDenied};
+        let mut cause: Option<&(dyn Error + 'static)> = Some(&self.0);
+        while let Some(error) = cause {
+            if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
+            {
+                return Code::BadFile;
+            }
+            cause = error.source();
+        }
+        match &self.0 {
+            PermissionDenied { .. } => Code::BadFile,
+            NotSupported { .. } => Code::Unsupported,
+            _ => Code::StoreUnavailable,
+        }
+    }
+}
+
+impl From<object_store::Error> for StoreError {
+    fn from(error: object_store::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The outermost says little but which store it was.
+        let mut cause = self.0.source();
+        let mut text = cause.map_or_else(|| self.0.to_string(), ToString::to_string);
+        while let Some(error) = cause {
+            let words = error.to_string();
+            if !text.contains(&words) {
+                text = format!("{text}: {words}");
+            }
+            cause = error.source();
+        }
+        f.write_str(&text)
+    }
+}
+
+/// Without a source, whose words are told already.
+impl Error for StoreError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forbidden_is_not_tried_again() {
+        let error = |kind: io::ErrorKind| {
+            StoreError(object_store::Error::Generic { store: "X", source: io::Error::from(kind).into() })
+        };
+        assert_eq!(error(io::ErrorKind::PermissionDenied).code(), Code::BadFile);
+        assert_eq!(error(io::ErrorKind::TimedOut).code(), Code::StoreUnavailable);
+        assert_eq!(error(io::ErrorKind::TimedOut).to_string(), "timed out");
     }
 }

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     is_frozen: watch::Sender<bool>,
-    /// Counts what arrives from clients while nothing is let through.
-    waiting: watch::Receiver<u32>,
+    /// Counts what has arrived from clients since nothing is let through.
+    waiting: watch::Sender<u32>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -21,7 +21,8 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (is_frozen, frozen) = watch::channel(false);
-        let (counts, waiting) = watch::channel(0);
+        let waiting = watch::Sender::new(0);
+        let counts = waiting.clone();
         let server = server.to_owned();
         let task = tokio::spawn(async move {
             // Dropped with this task, and their connections with them.
@@ -36,6 +37,7 @@ impl Proxy {
 
     /// From now on connections are taken, and nothing is said: a process that is stopped looks like this.
     pub(crate) fn freeze(&self) {
+        self.waiting.send_replace(0);
         self.is_frozen.send_replace(true);
     }
 
@@ -43,9 +45,9 @@ impl Proxy {
         self.is_frozen.send_replace(false);
     }
 
-    /// Waits until a client has asked something and is not answered.
+    /// Waits until a client has asked something since the freeze and is not answered.
     pub(crate) async fn is_waited_for(&self) {
-        self.waiting.clone().wait_for(|&count| count > 0).await.unwrap();
+        self.waiting.subscribe().wait_for(|&count| count > 0).await.unwrap();
     }
 }
 

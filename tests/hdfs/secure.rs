@@ -3,7 +3,9 @@
 //! Kerberos reads its configuration from the environment once, so every story is told by a child: this
 //! binary again, with one ignored test and an environment of its own.
 
+use std::net::TcpListener;
 use std::process::Command;
+use std::time::Duration;
 
 use penstock_gateway::config::HdfsConfig;
 use penstock_proto::Code;
@@ -24,6 +26,15 @@ fn who_asks_must_prove_it_and_erasure_coded_files_are_read() {
     let (keytab, tokens) = (bed.says("keytab").to_owned(), bed.says("tokens").to_owned());
     let absent = bed.scratch().join("no tickets");
     let cache = format!("FILE:{}", bed.scratch().join("tickets").display());
+    // A key server that takes connections and says nothing.
+    let silence = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_conf = bed.scratch().join("silent.conf");
+    let port = silence.local_addr().unwrap().port();
+    let realm = format!(
+        "[libdefaults]\ndefault_realm = EXAMPLE.COM\nudp_preference_limit = 1\n[realms]\nEXAMPLE.COM = {{\nkdc = 127.0.0.1:{port}\n}}\n"
+    );
+    std::fs::write(&silent_conf, realm).unwrap();
+    let silent_conf = silent_conf.to_str().unwrap();
     let run = |story: &str, environment: &[(&str, &str)]| {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", &format!("secure::child::{story}"), "--ignored", "--nocapture"]);
@@ -40,6 +51,7 @@ fn who_asks_must_prove_it_and_erasure_coded_files_are_read() {
     run("a_token_is_enough", &[("HADOOP_TOKEN_FILE_LOCATION", &tokens)]);
     run("another_user_is_asked_for", &[("KEYTAB", &keytab)]);
     run("the_environment_names_another_user", &[("KEYTAB", &keytab), ("HADOOP_PROXY_USER", "alice")]);
+    run("a_silent_key_server_hangs_nothing", &[("KEYTAB", &keytab), ("KRB5_CONFIG", silent_conf)]);
     run("a_stranger_is_told_what_to_check", &[]);
 }
 
@@ -101,6 +113,14 @@ mod child {
     #[ignore = "run by its parent"]
     async fn the_environment_names_another_user() {
         reads_whole("/private", with_keytab()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "run by its parent"]
+    async fn a_silent_key_server_hangs_nothing() {
+        let error = refusal(&dataset(&uri("/data"), &with_keytab()), Duration::from_secs(30)).await;
+        assert_eq!(error.code, Code::StoreUnavailable, "{}", error.message);
+        assert!(error.message.contains("silent for"), "{}", error.message);
     }
 
     #[tokio::test(flavor = "multi_thread")]

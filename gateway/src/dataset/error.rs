@@ -1,10 +1,11 @@
 //! What can be wrong with a dataset, told to the person who named it.
 
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
 use penstock_proto::Code;
+
+use crate::store::StoreError;
 
 /// Why a dataset has no snapshot, or a snapshot not those columns.
 #[derive(Debug, thiserror::Error)]
@@ -32,14 +33,14 @@ pub enum DatasetError {
     List { path: PathBuf, source: io::Error },
     #[cfg(any(feature = "hdfs", test))]
     #[error("cannot list {place}")]
-    ListStore { place: String, source: object_store::Error },
+    ListStore { place: String, source: StoreError },
     #[cfg(feature = "hdfs")]
     #[error(transparent)]
     Hdfs(#[from] crate::store::hdfs::HdfsError),
     #[error("{} has a name that is not UTF-8 or not a path: rename it", path.display())]
     Name { path: PathBuf },
     #[error("cannot read {file}")]
-    Read { file: String, source: object_store::Error },
+    Read { file: String, source: StoreError },
     #[error("{file} is not a whole Parquet file, {reason}: write it again, or take it out of the dataset")]
     NotParquet { file: String, reason: String },
     #[error("{file} is encrypted, which this release does not read: take it out of the dataset")]
@@ -79,10 +80,12 @@ impl DatasetError {
             Self::UnknownPlace { .. } => Code::Unsupported,
             Self::Pattern { .. } => Code::InvalidFeed,
             // A file that the listing saw and the store does not is being replaced: the next look may do.
-            Self::Read { source, .. } => store_code(source),
-            Self::List { source, .. } => store_code(source),
+            Self::Read { source, .. } => source.code(),
+            // What is forbidden is not tried again.
+            Self::List { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Code::BadFile,
+            Self::List { .. } => Code::StoreUnavailable,
             #[cfg(any(feature = "hdfs", test))]
-            Self::ListStore { source, .. } => store_code(source),
+            Self::ListStore { source, .. } => source.code(),
             #[cfg(feature = "hdfs")]
             Self::Hdfs(_) => Code::StoreUnavailable,
             Self::UnknownColumn { .. } => Code::UnknownColumn,
@@ -99,40 +102,5 @@ impl DatasetError {
             | Self::ExtraColumn { .. }
             | Self::ColumnOrder { .. } => Code::BadFile,
         }
-    }
-}
-
-/// A store may answer later, unless it says that it never will.
-pub(crate) fn store_code(error: &(dyn Error + 'static)) -> Code {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied) {
-            return Code::BadFile;
-        }
-        match error.downcast_ref::<object_store::Error>() {
-            Some(object_store::Error::PermissionDenied { .. }) => return Code::BadFile,
-            Some(object_store::Error::NotSupported { .. }) => return Code::Unsupported,
-            _ => {}
-        }
-        cause = error.source();
-    }
-    Code::StoreUnavailable
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_forbidden_is_not_tried_again() {
-        let code = |kind: io::ErrorKind| {
-            let source = object_store::Error::Generic {
-                store: "LocalFileSystem",
-                source: Box::new(io::Error::from(kind)),
-            };
-            DatasetError::Read { file: "/x".to_owned(), source }.code()
-        };
-        assert_eq!(code(io::ErrorKind::PermissionDenied), Code::BadFile);
-        assert_eq!(code(io::ErrorKind::TimedOut), Code::StoreUnavailable);
     }
 }

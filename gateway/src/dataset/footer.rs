@@ -47,8 +47,9 @@ pub(super) async fn read(origin: &Origin, meta: &ObjectMeta) -> Result<Footer, D
     };
     let fetch = async |range: Range<u64>| -> Result<Bytes, DatasetError> {
         let wanted = range.end - range.start;
-        let bytes =
-            get(range).await.map_err(|source| DatasetError::Read { file: file.file.clone(), source })?;
+        let bytes = get(range)
+            .await
+            .map_err(|source| DatasetError::Read { file: file.file.clone(), source: source.into() })?;
         if bytes.len() as u64 == wanted { Ok(bytes) } else { Err(file.broken("it became shorter just now")) }
     };
     if meta.size < END_BYTES {

@@ -32,9 +32,9 @@ pub(crate) async fn fetch(file: &File, ranges: &[Range<u64>]) -> Result<Vec<Byte
     };
     let fetched = coalesce_ranges(ranges, get, COALESCE_BYTES).await.map_err(|source| match source {
         object_store::Error::Precondition { .. } | object_store::Error::NotFound { .. } => {
-            ReadError::Changed { file: file.to_string(), source }
+            ReadError::Changed { file: file.to_string(), source: source.into() }
         }
-        source => ReadError::Store { file: file.to_string(), source },
+        source => ReadError::Store { file: file.to_string(), source: source.into() },
     })?;
     // A short answer must not be taken for rows.
     match ranges.iter().zip(&fetched).find(|(range, bytes)| range.end - range.start != bytes.len() as u64) {

@@ -41,9 +41,9 @@ pub(in crate::dataset) async fn list(
                     base_of(text).ok_or_else(|| DatasetError::NoSuchPath { path: shown().into() })?;
                 walk.pattern(base, rest).await?
             }
-            Err(source) => return Err(DatasetError::ListStore { place: shown(), source }),
+            Err(source) => return Err(DatasetError::ListStore { place: shown(), source: source.into() }),
         },
-        Err(source) => return Err(DatasetError::ListStore { place: shown(), source }),
+        Err(source) => return Err(DatasetError::ListStore { place: shown(), source: source.into() }),
     };
     if found.is_empty() {
         return Err(DatasetError::NoFiles { location: walk.shown(path.trim_start_matches('/')) });
@@ -119,9 +119,10 @@ impl Walk<'_> {
             Err(Error::NotFound { .. }) if directory.location == *root => {
                 Err(DatasetError::NoSuchPath { path: self.shown(root.as_ref()).into() })
             }
-            Err(source) => {
-                Err(DatasetError::ListStore { place: self.shown(directory.location.as_ref()), source })
-            }
+            Err(source) => Err(DatasetError::ListStore {
+                place: self.shown(directory.location.as_ref()),
+                source: source.into(),
+            }),
         }
     }
 

@@ -148,8 +148,9 @@ impl File {
             }
         };
         let (reader, status) = namenodes.ask(&self.path, limit, open).await?;
-        let found = Version::of(&status);
-        if found != self.version || reader.file_length() as u64 != self.version.length {
+        // A file that is still written may have more blocks than its status knows of.
+        let found = Version { length: reader.file_length() as u64, ..Version::of(&status) };
+        if found != self.version {
             return Err(HdfsError::Changed {
                 path: format!("{}{}", namenodes.url(), self.path),
                 found: found.in_words(),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use hdfs_native::{Client, ClientBuilder, HdfsError as Native};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use super::HdfsError;
@@ -21,13 +22,13 @@ use super::configuration::{Cluster, Configuration, Patience};
 use super::error::{in_words, remote};
 use crate::config::HdfsConfig;
 
-/// A cluster without an answer is reported after this, or once each NameNode had its time.
+/// NameNodes are asked again until this has passed; the first time each has all the time of an answer.
 const PATIENCE: Duration = Duration::from_secs(12);
 /// The pause after all NameNodes have failed, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
-/// The least time a NameNode gets, be there ever so little left.
-const SHORTEST_ANSWER: Duration = Duration::from_secs(1);
+/// With less time left than this nobody is asked again.
+const SHORTEST_ANSWER: Duration = Duration::from_secs(2);
 /// Beyond its deadline a call that blocks its thread (a key server that is silent) is waited for this long.
 const GRACE: Duration = Duration::from_millis(250);
 
@@ -45,8 +46,15 @@ pub(super) struct NameNodes {
 struct NameNode {
     address: String,
     settings: BTreeMap<String, String>,
-    /// Made anew after a silence, for its connection may lead nowhere.
-    client: Mutex<Option<Client>>,
+    client: Mutex<Slot>,
+}
+
+/// A client, made anew after a silence, for its connection may lead nowhere.
+#[derive(Default)]
+struct Slot {
+    client: Option<Client>,
+    /// Counts clients, so that those who waited together for one give it up once.
+    number: u64,
 }
 
 /// Who asks.
@@ -102,34 +110,39 @@ impl NameNodes {
         F: Future<Output = Result<T, Native>> + Send + 'static,
     {
         let began = Instant::now();
+        let deadline = began + PATIENCE;
         let count = self.nodes.len() as u32;
-        let deadline = began + PATIENCE.max(self.patience.answer * count);
         let mut tried: BTreeMap<usize, String> = BTreeMap::new();
         let mut index = self.active.load(Ordering::Relaxed);
         for failures in 1.. {
-            let left = deadline.saturating_duration_since(Instant::now()).max(SHORTEST_ANSWER);
             // What takes longer than an answer may looks after its own deadlines.
-            let limit = if limit > self.patience.answer { limit } else { limit.min(left) };
-            let client = self.client(index)?;
+            let is_repeated = failures > count && limit <= self.patience.answer;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let limit = if is_repeated { limit.min(left) } else { limit };
+            let (client, number) = self.client(index)?;
             let verdict = match self.call(limit, call(client)).await {
                 Ok(Ok(answer)) => {
                     self.active.store(index, Ordering::Relaxed);
                     return Ok(answer);
                 }
                 Ok(Err(error)) => self.verdict(path, error),
-                Err(Silent) => Verdict::Elsewhere(format!("silent for {:.1} s", limit.as_secs_f64())),
+                Err(Silent) => {
+                    self.give_up(index, number);
+                    Verdict::Elsewhere(format!("silent for {:.1} s", limit.as_secs_f64()))
+                }
             };
             match verdict {
                 Verdict::Final(error) => return Err(error),
                 Verdict::Elsewhere(reason) => {
                     tracing::debug!(namenode = %self.nodes[index].address, %reason, "asking elsewhere");
-                    self.forget(index);
                     tried.insert(index, reason);
                 }
             }
             index = (index + 1) % self.nodes.len();
-            let pause = if failures % count == 0 { pause(failures / count) } else { Duration::ZERO };
-            if failures > self.patience.failovers || Instant::now() + pause >= deadline {
+            let is_round = failures % count == 0;
+            let pause = if is_round { pause(failures / count) } else { Duration::ZERO };
+            let is_late = is_round && Instant::now() + pause + SHORTEST_ANSWER > deadline;
+            if failures > self.patience.failovers || is_late {
                 break;
             }
             tokio::time::sleep(pause).await;
@@ -152,20 +165,28 @@ impl NameNodes {
         if !self.blocks {
             return call.await.map_err(|_| Silent);
         }
-        let runtime = Handle::current();
-        let thread = tokio::task::spawn_blocking(move || runtime.block_on(call));
-        match timeout(limit + GRACE, thread).await {
+        let (runtime, (done, answered)) = (Handle::current(), oneshot::channel());
+        // Not of the runtime's own: that would wait for it at its end.
+        let thread = std::thread::Builder::new().name("hdfs".to_owned()).spawn(move || {
+            // Who stopped waiting wants no answer.
+            let _unwanted = done.send(runtime.block_on(call));
+        });
+        if let Err(error) = thread {
+            return Ok(Err(Native::IOError(error)));
+        }
+        match timeout(limit + GRACE, answered).await {
             Ok(Ok(answered)) => answered.map_err(|_| Silent),
             Ok(Err(_)) => Ok(Err(Native::InternalError("the client failed unexpectedly".to_owned()))),
             Err(_) => Err(Silent),
         }
     }
 
-    fn client(&self, index: usize) -> Result<Client, HdfsError> {
+    /// The client of a NameNode, and its number.
+    fn client(&self, index: usize) -> Result<(Client, u64), HdfsError> {
         let node = &self.nodes[index];
-        let mut client = node.client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = &*client {
-            return Ok(client.clone());
+        let mut slot = node.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = &slot.client {
+            return Ok((client.clone(), slot.number));
         }
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         let mut builder = ClientBuilder::new().with_url(self.url.clone()).with_config(node.settings.clone());
@@ -183,11 +204,15 @@ impl NameNodes {
         }
         let made = builder.build();
         let made = made.map_err(|source| HdfsError::Settings { cluster: self.url.clone(), source })?;
-        Ok(client.insert(made).clone())
+        slot.number += 1;
+        Ok((slot.client.insert(made).clone(), slot.number))
     }
 
-    fn forget(&self, index: usize) {
-        *self.nodes[index].client.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    fn give_up(&self, index: usize, number: u64) {
+        let mut slot = self.nodes[index].client.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.number == number {
+            slot.client = None;
+        }
     }
 
     fn verdict(&self, path: &str, error: Native) -> Verdict {
