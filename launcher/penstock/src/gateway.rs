@@ -8,7 +8,7 @@ use penstock_gateway::config::ConfigFile;
 use penstock_gateway::{Config, Gateway};
 use penstock_proto::TicketKey;
 
-use crate::{daemon, size};
+use crate::{daemon, hadoop, size};
 
 /// Serve datasets of Parquet over Arrow Flight.
 ///
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
 
-    /// A dataset: a file, a directory or a glob of Parquet. May be given again.
+    /// A dataset: a file, a directory or a glob of Parquet, here or behind hdfs://. May be given again.
     #[arg(long, value_name = "NAME=URI")]
     dataset: Vec<String>,
 
@@ -51,6 +51,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     daemon: daemon::Options,
+
+    #[command(flatten)]
+    hadoop: hadoop::HdfsOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -58,6 +61,7 @@ Examples:
   penstock gateway --listen 127.0.0.1:8815 --dataset digits=data/train
   penstock gateway --listen 0.0.0.0:8815 --advertise node1:8815 --dataset logs='/data/logs/*.parquet' \\
       --fleet node1:8815,node2:8815 --ticket-key-file ticket.key --admin 0.0.0.0:9100
+  penstock gateway --dataset logs=hdfs://cluster/logs/2026 --hadoop-conf /etc/hadoop/conf
 
 A configuration file:
   listen: 0.0.0.0:8815
@@ -73,7 +77,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     let file = args.config.take().map(|path| read(&path)).transpose()?.unwrap_or_default();
     args.daemon.admin = args.daemon.admin.or_else(|| file.admin.clone());
     let options = args.daemon;
-    let config = resolve(
+    let hdfs = args.hadoop.resolve()?;
+    let mut config = resolve(
         Raw {
             listen: args.listen,
             advertise: args.advertise,
@@ -84,6 +89,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
         },
         file,
     )?;
+    config.hdfs = hdfs;
     daemon::serve(&options, async move |drain| {
         let bound = Gateway::start(config, drain).await?;
         Ok(format!("grpc://{}", bound.address))

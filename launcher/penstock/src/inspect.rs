@@ -7,7 +7,10 @@ use anyhow::Context as _;
 use penstock_gateway::dataset::Dataset;
 use penstock_gateway::dataset::inspect::Inspection;
 use penstock_gateway::plan::Order;
+use penstock_gateway::store::Stores;
 use penstock_proto::FeedRequest;
+
+use crate::hadoop;
 
 /// Show a dataset's files, rows, columns and snapshot, and the plan that an order makes of it.
 ///
@@ -15,7 +18,7 @@ use penstock_proto::FeedRequest;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A file, a directory or a glob of Parquet.
+    /// A file, a directory or a glob of Parquet, here or behind hdfs://.
     #[arg(required = true, value_name = "URI")]
     uris: Vec<String>,
 
@@ -34,6 +37,9 @@ pub(crate) struct Args {
     /// Lanes of the order [default: the plan chooses].
     #[arg(long)]
     lanes: Option<u32>,
+
+    #[command(flatten)]
+    hadoop: hadoop::HdfsOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -41,11 +47,12 @@ Examples:
   penstock inspect data/train
   penstock inspect 'data/*.parquet' --batch-size 256 --shuffle rows --remainder pad";
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let order = order(args)?;
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let order = order(&args)?;
+    let stores = Stores::new(args.hadoop.resolve()?);
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
     for uri in &args.uris {
-        let dataset = Dataset::new(uri.as_str(), uri)?;
+        let dataset = Dataset::open(uri.as_str(), uri, &stores)?;
         let snapshot = runtime.block_on(dataset.snapshot())?;
         let inspection =
             Inspection::new(dataset.location(), &snapshot, order).with_context(|| uri.clone())?;

@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 mod agent;
 mod daemon;
 mod gateway;
+mod hadoop;
 mod inspect;
 mod run;
 mod sidecar;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Sidecar(args) => sidecar::run(args),
-        Command::Inspect(args) => inspect::run(&args),
+        Command::Inspect(args) => inspect::run(args),
         Command::Version(args) => version::run(&args),
         Command::Agent(args) => agent::run(&args),
     };
