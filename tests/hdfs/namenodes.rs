@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use penstock_gateway::config::HdfsConfig;
 use penstock_proto::Code;
+use penstock_tests::data::Shape;
 use penstock_tests::hdfs::Bed;
 
 use crate::proxy::Proxy;
-use crate::served::{
-    LARGE, LONG, SMALL_BLOCKS, Served, assert_whole, config, dataset, next, put, refusal, rest,
-};
+use crate::served::{LONG, SMALL_BLOCKS, Served, assert_whole, config, dataset, next, put, refusal, rest};
+
+/// More files than a gateway keeps open: it must ask for their blocks until the end of an epoch.
+const MANY: Shape = Shape { files: 700, rows_per_file: 10, row_group: 10, payload: Some(4096) };
 
 /// A dead NameNode is reported before this.
 const SOON: Duration = Duration::from_secs(15);
@@ -17,7 +19,7 @@ const SOON: Duration = Duration::from_secs(15);
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_or_refusing_namenode_is_reported_soon() {
     let Some(mut bed) = Bed::start(SMALL_BLOCKS) else { return };
-    put(&mut bed, LARGE, "/data");
+    put(&mut bed, MANY, "/data");
     let proxy = Proxy::to(bed.namenodes()[0]).await;
     let uri = format!("hdfs://{}/data", proxy.address);
     let hdfs = config(bed.conf(), &[]);
@@ -39,9 +41,10 @@ async fn a_silent_or_refusing_namenode_is_reported_soon() {
         proxy.thaw();
     };
     // A feed is asked for before anyone answers again, and then it is whole.
+    proxy.freeze();
     let feed = async { rest(served.rank(0, 1).await?).await };
     let (ids, ()) = tokio::join!(feed, thaw());
-    assert_whole(&ids.unwrap(), LARGE);
+    assert_whole(&ids.unwrap(), MANY);
 
     // Mid-epoch silence is waited out.
     let mut stream = served.rank(0, 1).await.unwrap();
@@ -49,7 +52,7 @@ async fn a_silent_or_refusing_namenode_is_reported_soon() {
     proxy.freeze();
     let (after, ()) = tokio::join!(rest(stream), thaw());
     ids.extend(after.unwrap());
-    assert_whole(&ids, LARGE);
+    assert_whole(&ids, MANY);
     served.end().await;
 
     let address = proxy.address;
@@ -77,19 +80,19 @@ async fn behind_proxies(bed: &Bed) -> (HdfsConfig, [Proxy; 2]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_takes_the_active_namenode_away_the_other_goes_on() {
     let Some(mut bed) = Bed::start(&[&["--ha"], SMALL_BLOCKS].concat()) else { return };
-    put(&mut bed, LARGE, "/data");
+    put(&mut bed, MANY, "/data");
     let (hdfs, proxies) = behind_proxies(&bed).await;
     let uri = format!("{}/data", bed.uri());
-    let served = Served::new(&uri, hdfs.clone()).await;
     let from_the_start = dataset(&uri, &hdfs);
     from_the_start.snapshot().await.unwrap();
 
     // Handed over in good order, mid-epoch.
+    let served = Served::new(&uri, hdfs.clone()).await;
     let mut stream = served.rank(0, 1).await.unwrap();
     let mut ids = next(&mut stream).await;
     bed.command("failover");
     ids.extend(rest(stream).await.unwrap());
-    assert_whole(&ids, LARGE);
+    assert_whole(&ids, MANY);
 
     // The second falls silent and the first takes over.
     let mut stream = served.rank(0, 1).await.unwrap();
@@ -97,8 +100,8 @@ async fn whatever_takes_the_active_namenode_away_the_other_goes_on() {
     proxies[1].freeze();
     bed.command("failover");
     ids.extend(rest(stream).await.unwrap());
-    assert_whole(&ids, LARGE);
-    assert_eq!(from_the_start.snapshot().await.unwrap().rows(), LARGE.rows() as u64);
+    assert_whole(&ids, MANY);
+    assert_eq!(from_the_start.snapshot().await.unwrap().rows(), MANY.rows() as u64);
 
     // The first is gone, and the second speaks again.
     let mut stream = served.rank(0, 1).await.unwrap();
@@ -106,8 +109,8 @@ async fn whatever_takes_the_active_namenode_away_the_other_goes_on() {
     proxies[1].thaw();
     bed.command("stop-namenode");
     ids.extend(rest(stream).await.unwrap());
-    assert_whole(&ids, LARGE);
-    assert_whole(&served.epoch(2).await.unwrap(), LARGE);
+    assert_whole(&ids, MANY);
+    assert_whole(&served.epoch(2).await.unwrap(), MANY);
 
     // Neither is left: both are named, with what each did.
     proxies[1].freeze();

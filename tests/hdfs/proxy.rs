@@ -7,6 +7,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::served::LONG;
+
 /// Forwards to one server. Dropping it refuses whoever comes, and cuts who is there.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
@@ -47,7 +49,9 @@ impl Proxy {
 
     /// Waits until a client has asked something since the freeze and is not answered.
     pub(crate) async fn is_waited_for(&self) {
-        self.waiting.subscribe().wait_for(|&count| count > 0).await.unwrap();
+        let mut waiting = self.waiting.subscribe();
+        let asked = waiting.wait_for(|&count| count > 0);
+        tokio::time::timeout(LONG, asked).await.expect("somebody asks").unwrap();
     }
 }
 
