@@ -11,11 +11,15 @@ use crate::served::{LARGE, LONG, SMALL_BLOCKS, Served, assert_whole, config, dat
 
 const SMALL: Shape = Shape { files: 3, rows_per_file: 50, row_group: 20, payload: None };
 
+/// One column of 24 MB in one piece, which is read as several ranges side by side.
+const WIDE: Shape = Shape { files: 1, rows_per_file: 6000, row_group: 6000, payload: Some(4096) };
+
 #[tokio::test(flavor = "multi_thread")]
 async fn datasets_are_listed_planned_and_read() {
     let Some(mut bed) = Bed::start(SMALL_BLOCKS) else { return };
     let hdfs = config(bed.conf(), &[]);
     put(&mut bed, LARGE, "/data/large");
+    put(&mut bed, WIDE, "/data/wide");
     put(&mut bed, SMALL, "/data/small/day=1");
     put(&mut bed, SMALL, "/data/small/_temporary");
 
@@ -27,7 +31,7 @@ async fn datasets_are_listed_planned_and_read() {
         (name("/data/small/day=*/part-0000[01].parquet"), 100),
         (name("/data/*/*/*.parquet"), SMALL.rows()),
         (name("/data/small/day=1/part-00002.parquet"), 50),
-        ("hdfs:///data/large".to_owned(), LARGE.rows()),
+        ("hdfs:///data/l*".to_owned(), LARGE.rows()),
     ] {
         let snapshot = dataset(&uri, &hdfs).snapshot().await.unwrap();
         assert_eq!(snapshot.rows(), rows as u64, "{uri}");
@@ -47,11 +51,13 @@ async fn datasets_are_listed_planned_and_read() {
     assert_eq!((inspection.files, inspection.row_groups, inspection.steps), (12, 48, 120));
     assert_eq!(snapshot.files[0].to_string(), name("/data/large/part-00000.parquet"));
 
-    let served = Served::new(&name("/data/large"), hdfs.clone()).await;
-    for world in [1, 3] {
-        assert_whole(&served.epoch(world).await.unwrap(), LARGE);
+    for (path, shape, world) in
+        [("/data/large", LARGE, 1), ("/data/large", LARGE, 3), ("/data/wide", WIDE, 2)]
+    {
+        let served = Served::new(&name(path), hdfs.clone()).await;
+        assert_whole(&served.epoch(world).await.unwrap(), shape);
+        served.end().await;
     }
-    served.end().await;
 
     for (path, said) in [
         ("/data/nothing", "there is no hdfs://"),

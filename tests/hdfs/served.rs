@@ -121,7 +121,14 @@ pub(crate) async fn next(stream: &mut FlightRecordBatchStream) -> Vec<i64> {
 }
 
 fn ids(batch: &RecordBatch) -> Vec<i64> {
-    batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().values().to_vec()
+    let ids = batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().values().to_vec();
+    if let Some(payload) = batch.column_by_name("payload") {
+        let payload = payload.as_fixed_size_binary();
+        let written = data::rows_from(ids[0] as usize, 1, Some(payload.value_size()));
+        let written = written.column(2).as_fixed_size_binary().value(0);
+        assert!(written == payload.value(0), "the bytes are those of the row");
+    }
+    ids
 }
 
 fn told(error: FlightError) -> Error {

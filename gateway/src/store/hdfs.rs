@@ -26,8 +26,8 @@ use self::namenodes::NameNodes;
 use crate::config::HdfsConfig;
 
 /// Ranges read at once: enough to fill a fast link from many disks, few enough to leave DataNodes threads
-/// for others. Who comes later waits here.
-const CONCURRENT_RANGES: usize = 32;
+/// for others. Who comes later waits here. Of each the crate queues at most 6.4 MB beside the buffer it fills.
+const CONCURRENT_RANGES: usize = 16;
 /// Second attempts beside slow ones: a cluster that is slow as a whole must not be asked twice for everything.
 const CONCURRENT_HEDGES: usize = 4;
 /// A listing ends with this, however large the directory; a NameNode's silence ends it sooner.

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use futures::StreamExt as _;
+use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{
     Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
@@ -54,7 +55,13 @@ impl ObjectStore for Hdfs {
             let (hdfs, file, path) = (hdfs.clone(), Arc::clone(&file), path.clone());
             async move { hdfs.range(file, part).await.map_err(|e| e.into_object_store(&path)) }
         });
-        let payload = GetResultPayload::Stream(stream::iter(reads).buffered(PARTS_AT_ONCE).boxed());
+        let mut bytes = stream::iter(reads).buffered(PARTS_AT_ONCE).boxed();
+        let length = range.end - range.start;
+        // Who names a range wants it in one piece: joined as it comes, rather than held twice in the end.
+        if options.range.is_some() && length > PART_BYTES && !options.head {
+            bytes = stream::once(join(bytes, length)).boxed();
+        }
+        let payload = GetResultPayload::Stream(bytes);
         Ok(GetResult {
             payload,
             meta,
@@ -131,6 +138,14 @@ fn meta(location: Path, version: Version) -> ObjectMeta {
         e_tag: Some(version.tag()),
         version: None,
     }
+}
+
+async fn join(mut parts: BoxStream<'static, Result<Bytes>>, length: u64) -> Result<Bytes> {
+    let mut whole = BytesMut::with_capacity(length as usize);
+    while let Some(part) = parts.try_next().await? {
+        whole.extend_from_slice(&part);
+    }
+    Ok(whole.freeze())
 }
 
 fn parts(range: Range<u64>) -> Vec<Range<u64>> {
