@@ -100,4 +100,10 @@ pub struct ConfigFile {
     /// A number of bytes, or a text such as `512MiB`.
     pub memory: Option<String>,
     pub admin: Option<String>,
+    pub hadoop_conf: Option<PathBuf>,
+    /// Settings by Hadoop's names.
+    pub hdfs_options: std::collections::BTreeMap<String, String>,
+    pub hdfs_user: Option<String>,
+    pub kerberos_principal: Option<String>,
+    pub kerberos_keytab: Option<PathBuf>,
 }

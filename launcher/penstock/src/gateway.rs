@@ -77,7 +77,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     let file = args.config.take().map(|path| read(&path)).transpose()?.unwrap_or_default();
     args.daemon.admin = args.daemon.admin.or_else(|| file.admin.clone());
     let options = args.daemon;
-    let hdfs = args.hadoop.resolve()?;
+    let hdfs = args.hadoop.resolve(&file)?;
     let mut config = resolve(
         Raw {
             listen: args.listen,

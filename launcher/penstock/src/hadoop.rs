@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use penstock_gateway::config::HdfsConfig;
+use penstock_gateway::config::{ConfigFile, HdfsConfig};
 
 /// Options of whoever reads `hdfs://` URIs.
 #[derive(clap::Args, Default)]
@@ -35,12 +35,15 @@ pub(crate) struct HdfsOptions {
 }
 
 impl HdfsOptions {
-    pub(crate) fn resolve(self) -> anyhow::Result<HdfsConfig> {
+    /// Flags over file over environment.
+    pub(crate) fn resolve(self, file: &ConfigFile) -> anyhow::Result<HdfsConfig> {
         let mut config = HdfsConfig::from_environment();
-        config.conf_dir = self.hadoop_conf.or(config.conf_dir);
-        config.user = self.hdfs_user.or(config.user);
-        config.principal = self.kerberos_principal;
-        config.keytab = self.kerberos_keytab;
+        config.conf_dir = self.hadoop_conf.or_else(|| file.hadoop_conf.clone()).or(config.conf_dir);
+        config.user = self.hdfs_user.or_else(|| file.hdfs_user.clone()).or(config.user);
+        config.principal = self.kerberos_principal.or_else(|| file.kerberos_principal.clone());
+        config.keytab = self.kerberos_keytab.or_else(|| file.kerberos_keytab.clone());
+        // Of two settings of one name the later counts.
+        config.options = file.hdfs_options.clone().into_iter().collect();
         for text in &self.hdfs_option {
             let (name, value) =
                 text.split_once('=').filter(|(name, _)| !name.is_empty()).with_context(|| {
@@ -61,8 +64,10 @@ mod tests {
         let options =
             HdfsOptions { hdfs_option: vec!["a=1".to_owned(), "b=x=y".to_owned()], ..HdfsOptions::default() };
         let expected = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "x=y".to_owned())];
-        assert_eq!(options.resolve().unwrap().options, expected);
+        assert_eq!(options.resolve(&ConfigFile::default()).unwrap().options, expected);
         let nameless = HdfsOptions { hdfs_option: vec!["=1".to_owned()], ..HdfsOptions::default() };
-        assert!(nameless.resolve().unwrap_err().to_string().contains("write NAME=VALUE"));
+        assert!(
+            nameless.resolve(&ConfigFile::default()).unwrap_err().to_string().contains("write NAME=VALUE")
+        );
     }
 }

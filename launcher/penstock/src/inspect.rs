@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use penstock_gateway::config::ConfigFile;
 use penstock_gateway::dataset::Dataset;
 use penstock_gateway::dataset::inspect::Inspection;
 use penstock_gateway::plan::Order;
@@ -49,7 +50,7 @@ Examples:
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let order = order(&args)?;
-    let stores = Stores::new(args.hadoop.resolve()?);
+    let stores = Stores::new(args.hadoop.resolve(&ConfigFile::default())?);
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
     for uri in &args.uris {
         let dataset = Dataset::open(uri.as_str(), uri, &stores)?;
