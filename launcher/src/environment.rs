@@ -57,6 +57,10 @@ pub fn variables(task: &Task, topology: &Topology, wiring: &Wiring) -> BTreeMap<
         variables.insert("TF_CONFIG", tf_config(task.id, topology, wiring));
         // The launcher holds each port with SO_REUSEPORT for the task's life; TensorFlow binds beside it.
         variables.insert("TF_GRPC_REUSE_PORT", "true".to_owned());
+        if topology.has_ps() {
+            // A coordinator must hear of a worker's death at once, not when gRPC has given up waiting.
+            variables.insert("GRPC_FAIL_FAST", "use_caller".to_owned());
+        }
     }
     if let Some(data) = task.data {
         variables.insert("PENSTOCK_RANK", data.rank.to_string());

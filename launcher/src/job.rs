@@ -20,10 +20,12 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The same for the peers of a task that failed: they have nothing left to finish together, and TensorFlow
 /// catches SIGTERM while it waits for a peer that never comes.
 const GRACE_AFTER_FAILURE: Duration = Duration::from_secs(3);
-/// Time for the evaluator's last evaluation once the workers are done.
+/// Time for the evaluator's last evaluation once the training is done.
 const EVALUATOR_GRACE: Duration = Duration::from_secs(300);
 /// More tasks than this on one machine is a slip of the finger.
 const MAX_WORKERS: u32 = 1024;
+/// A worker that dies more often than this has a reason that another start will not mend.
+const MAX_RESTARTS: u32 = 3;
 
 /// A script, how many run it, and what they are fed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +37,10 @@ pub struct Job {
     /// The interpreter; without a `/` it is looked up in `PATH`.
     pub python: PathBuf,
     pub num_workers: u32,
+    /// Parameter servers; with them the chief, if there is one, feeds on nothing itself.
+    pub num_ps: u32,
+    /// A task of type `chief` beside the workers.
+    pub chief: bool,
     pub evaluator: bool,
     /// Dataset name → URI; a gateway and sidecars run where there is any.
     pub inputs: BTreeMap<String, String>,
@@ -43,6 +49,8 @@ pub struct Job {
     pub logdir: Option<PathBuf>,
     pub run_dir: Option<PathBuf>,
     pub grace: Grace,
+    /// How often each worker is started again whose job can go on without it for a while.
+    pub max_restarts: u32,
 }
 
 /// How long who may take to end.
@@ -52,7 +60,7 @@ pub struct Grace {
     pub stop: Duration,
     /// The same after another task has failed.
     pub after_failure: Duration,
-    /// From the workers' success to the evaluator's SIGTERM.
+    /// From the end of the training to the evaluator's SIGTERM.
     pub evaluator: Duration,
 }
 
@@ -71,6 +79,8 @@ pub enum JobError {
     NoScript,
     #[error("{0} workers cannot be started: give --num-workers a number from 1 to {MAX_WORKERS}")]
     Workers(u32),
+    #[error("{0} parameter servers cannot be started: give --num-ps a number from 0 to {MAX_WORKERS}")]
+    Ps(u32),
     #[error("{0:?} is not a job name: use letters, digits, '.', '_' and '-'")]
     Name(String),
     #[error("{0:?} is not an input: write NAME=URI, e.g. --input train=data/train")]
@@ -100,6 +110,10 @@ impl Job {
         if !(1..=MAX_WORKERS).contains(&num_workers) {
             return Err(JobError::Workers(num_workers));
         }
+        let num_ps = draft.num_ps.unwrap_or(0);
+        if num_ps > MAX_WORKERS {
+            return Err(JobError::Ps(num_ps));
+        }
         if let Some(bad) = draft.inputs.keys().find(|name| !is_dataset_name(name)) {
             return Err(JobError::InputName(bad.clone()));
         }
@@ -110,6 +124,8 @@ impl Job {
             args: draft.args.unwrap_or_default(),
             python: draft.python.unwrap_or_else(|| PathBuf::from("python3")),
             num_workers,
+            num_ps,
+            chief: draft.chief.unwrap_or(false),
             evaluator: draft.evaluator.unwrap_or(false),
             inputs: draft.inputs,
             tensorboard: draft.tensorboard.unwrap_or(false),
@@ -121,6 +137,7 @@ impl Job {
                 after_failure: draft.grace.unwrap_or(default.after_failure),
                 evaluator: draft.evaluator_grace.unwrap_or(default.evaluator),
             },
+            max_restarts: draft.max_restarts.unwrap_or(MAX_RESTARTS),
         })
     }
 }

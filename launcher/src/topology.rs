@@ -10,8 +10,12 @@ use crate::job::Job;
 /// TensorFlow's task types as far as they are supported, and TensorBoard, which watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Trains; worker 0 acts as chief.
+    /// Coordinates, or trains with the workers where there is no parameter server.
+    Chief,
+    /// Trains; worker 0 acts as chief where there is none.
     Worker,
+    /// Keeps the model's variables for the workers.
+    Ps,
     /// Evaluates checkpoints beside the workers.
     Evaluator,
     /// Shows events; its end decides nothing.
@@ -46,15 +50,25 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The workers share the data by rank. The evaluator is a world of one.
+    /// The workers share the data by rank, with the chief in front unless there are parameter servers:
+    /// then it coordinates, and like the evaluator it is a world of one, which may look at any data.
     pub fn new(job: &Job) -> Self {
         let task = |role, index, data| Task { id: TaskId { role, index }, data };
-        let world_size = job.num_workers;
-        let mut tasks: Vec<_> = (0..world_size)
-            .map(|rank| task(Role::Worker, rank, Some(DataRank { rank, world_size })))
-            .collect();
+        let alone = Some(DataRank { rank: 0, world_size: 1 });
+        let first = u32::from(job.chief && job.num_ps == 0);
+        let world_size = job.num_workers + first;
+        let mut tasks = Vec::new();
+        if job.chief {
+            let data = if first == 1 { Some(DataRank { rank: 0, world_size }) } else { alone };
+            tasks.push(task(Role::Chief, 0, data));
+        }
+        tasks.extend((0..job.num_workers).map(|index| {
+            let rank = first + index;
+            task(Role::Worker, index, Some(DataRank { rank, world_size }))
+        }));
+        tasks.extend((0..job.num_ps).map(|index| task(Role::Ps, index, None)));
         if job.evaluator {
-            tasks.push(task(Role::Evaluator, 0, Some(DataRank { rank: 0, world_size: 1 })));
+            tasks.push(task(Role::Evaluator, 0, alone));
         }
         if job.tensorboard {
             tasks.push(task(Role::TensorBoard, 0, None));
@@ -66,12 +80,39 @@ impl Topology {
     pub fn cluster(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.tasks.iter().map(|task| task.id).filter(|id| id.role.in_cluster())
     }
+
+    pub fn has_ps(&self) -> bool {
+        self.has(Role::Ps)
+    }
+
+    /// Whether tasks of this role serve others for ever, so that their end is for us to bring about:
+    /// parameter servers, and the workers of a coordinator.
+    pub fn serves(&self, role: Role) -> bool {
+        role == Role::Ps || self.may_restart(role)
+    }
+
+    /// Whether the job has succeeded only when this role's tasks have.
+    pub fn decides_success(&self, role: Role) -> bool {
+        matches!(role, Role::Chief | Role::Worker) && !self.serves(role)
+    }
+
+    /// Whether the job survives the death of a task of this role if the task comes back: a coordinator
+    /// waits for its workers. A parameter server's variables die with it.
+    pub fn may_restart(&self, role: Role) -> bool {
+        role == Role::Worker && self.has_ps() && self.has(Role::Chief)
+    }
+
+    fn has(&self, role: Role) -> bool {
+        self.tasks.iter().any(|task| task.id.role == role)
+    }
 }
 
 impl Role {
     pub fn name(self) -> &'static str {
         match self {
+            Self::Chief => "chief",
             Self::Worker => "worker",
+            Self::Ps => "ps",
             Self::Evaluator => "evaluator",
             Self::TensorBoard => "tensorboard",
         }
@@ -79,12 +120,7 @@ impl Role {
 
     /// An evaluator in the cluster spec makes the others wait for it at start, for ever.
     pub fn in_cluster(self) -> bool {
-        self == Self::Worker
-    }
-
-    /// Whether the job has succeeded only when this role's tasks have.
-    pub fn decides_success(self) -> bool {
-        self == Self::Worker
+        matches!(self, Self::Chief | Self::Worker | Self::Ps)
     }
 
     /// Whether a failure of this role's tasks is the job's.
@@ -127,6 +163,22 @@ mod tests {
     #[test]
     fn one_worker_is_the_default() {
         check(Draft::default(), &["worker:0 rank 0 of 1"]);
+    }
+
+    #[test]
+    fn a_chief_shares_the_data_unless_there_are_parameter_servers() {
+        let with_chief = Draft { chief: Some(true), num_workers: Some(2), ..Draft::default() };
+        check(with_chief.clone(), &["chief:0 rank 0 of 3", "worker:0 rank 1 of 3", "worker:1 rank 2 of 3"]);
+        check(
+            Draft { num_ps: Some(2), ..with_chief },
+            &[
+                "chief:0 rank 0 of 1",
+                "worker:0 rank 0 of 2",
+                "worker:1 rank 1 of 2",
+                "ps:0 unfed",
+                "ps:1 unfed",
+            ],
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::agent::{Exit, signal_name};
-use crate::topology::{TaskId, Topology};
+use crate::topology::{Role, TaskId, Topology};
 
 /// Something that happened to the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,9 @@ pub enum Event {
 pub enum Step {
     /// Nothing new.
     Continue,
-    /// The workers are done: the evaluator may finish, within its grace.
+    /// Start this task again: the job survives its death if it comes back.
+    Restart(TaskId),
+    /// The training is done: SIGTERM to those that serve it; the evaluator may finish, within its grace.
     AwaitEvaluator,
     /// SIGTERM to all that run; time is up after the grace.
     Terminate,
@@ -61,14 +63,18 @@ pub enum TaskState {
 /// The state of the job so far.
 #[derive(Debug)]
 pub struct Watch {
+    topology: Topology,
     tasks: BTreeMap<TaskId, TaskState>,
+    restarts: BTreeMap<TaskId, u32>,
+    max_restarts: u32,
     verdict: Option<Verdict>,
 }
 
 impl Watch {
-    pub fn new(topology: &Topology) -> Self {
+    /// Each task that may is started again `max_restarts` times at most.
+    pub fn new(topology: &Topology, max_restarts: u32) -> Self {
         let tasks = topology.tasks.iter().map(|task| (task.id, TaskState::Running)).collect();
-        Self { tasks, verdict: None }
+        Self { topology: topology.clone(), tasks, restarts: BTreeMap::new(), max_restarts, verdict: None }
     }
 
     /// Takes in an event.
@@ -95,12 +101,27 @@ impl Watch {
         self.tasks.get(&task).copied().unwrap_or(TaskState::Stopped)
     }
 
+    /// How often a task was started again.
+    pub fn restarts(&self, task: TaskId) -> u32 {
+        self.restarts.get(&task).copied().unwrap_or(0)
+    }
+
     fn task_ended(&mut self, task: TaskId, exit: Exit) -> Step {
+        let served = self.topology.serves(task.role);
+        // One that serves for ever is ended by us once there is nobody left to serve.
         let state = match &self.verdict {
             Some(_) => TaskState::Stopped,
-            None if exit.is_success() => TaskState::Succeeded,
+            None if served && self.training_is_done() => TaskState::Stopped,
+            // A parameter server that leaves takes the model with it, whatever its code says.
+            None if exit.is_success() && task.role != Role::Ps => TaskState::Succeeded,
             None => TaskState::Failed,
         };
+        let restarts = self.restarts(task);
+        if state == TaskState::Failed && self.topology.may_restart(task.role) && restarts < self.max_restarts
+        {
+            self.restarts.insert(task, restarts + 1);
+            return Step::Restart(task);
+        }
         self.tasks.insert(task, state);
         if self.verdict.is_some() {
             return if self.any_running() { Step::Continue } else { Step::Over };
@@ -108,14 +129,15 @@ impl Watch {
         if state == TaskState::Failed && task.role.is_tracked() {
             return self.decide(Verdict::TaskFailed(task, exit));
         }
-        if !self.workers_are_done() {
+        if !self.training_is_done() {
             return Step::Continue;
         }
-        if !self.running().any(|task| task.role.is_tracked()) {
+        let goes_on = |task: TaskId| task.role.is_tracked() && !self.topology.serves(task.role);
+        if !self.running().any(goes_on) {
             return self.decide(Verdict::Succeeded);
         }
-        // Said once, when the last worker ended; not again when TensorBoard does.
-        if task.role.decides_success() { Step::AwaitEvaluator } else { Step::Continue }
+        // Said once, when the last of those ended; not again when TensorBoard or a server does.
+        if self.topology.decides_success(task.role) { Step::AwaitEvaluator } else { Step::Continue }
     }
 
     fn decide(&mut self, verdict: Verdict) -> Step {
@@ -123,8 +145,8 @@ impl Watch {
         if self.any_running() { Step::Terminate } else { Step::Over }
     }
 
-    fn workers_are_done(&self) -> bool {
-        !self.running().any(|task| task.role.decides_success())
+    fn training_is_done(&self) -> bool {
+        !self.running().any(|task| self.topology.decides_success(task.role))
     }
 
     fn any_running(&self) -> bool {
@@ -141,7 +163,7 @@ impl Verdict {
     pub fn exit_code(&self) -> i32 {
         match self {
             Self::Succeeded => 0,
-            // A daemon that left without being asked has failed, whatever its code says.
+            // One that left without being asked has failed, whatever its code says.
             Self::TaskFailed(_, exit) | Self::DaemonFailed(_, exit) => exit.code().max(1),
             Self::Interrupted(signal) => 128 + signal,
             Self::NotStarted(_) => 1,
@@ -172,7 +194,10 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Succeeded => f.write_str("succeeded"),
-            Self::TaskFailed(task, exit) => write!(f, "failed: {task} {exit}"),
+            Self::TaskFailed(task, exit) => {
+                write!(f, "failed: {task} {exit}")?;
+                if exit.is_success() { f.write_str(" while the job needed it") } else { Ok(()) }
+            }
             Self::DaemonFailed(name, exit) => write!(f, "failed: {name} {exit} while the job ran"),
             Self::Interrupted(signal) => write!(f, "was interrupted by {}", signal_name(*signal)),
             Self::NotStarted(reason) => write!(f, "did not start: {reason}"),

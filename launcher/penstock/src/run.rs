@@ -23,12 +23,23 @@ const START_DEADLINE: Duration = Duration::from_secs(120);
 /// The job succeeds when all workers exit with 0. The first failure ends it; penstock exits with that
 /// task's code (128 + n after signal n), names it and shows its last lines. Output, summary.json and
 /// metrics are kept in the run directory.
+///
+/// With --num-ps and --chief the job is over when the chief is: workers and parameter servers, which
+/// serve for ever, are ended then. A worker that dies is started again on its address.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Workers to start; worker 0 acts as chief [default: 1].
     #[arg(long, short = 'n', alias = "num_workers", value_name = "N")]
     num_workers: Option<u32>,
+
+    /// Parameter servers to start beside the workers [default: 0].
+    #[arg(long, alias = "num_ps", value_name = "N")]
+    num_ps: Option<u32>,
+
+    /// Start a task of type "chief" too: the coordinator of a ParameterServerStrategy.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    chief: Option<bool>,
 
     /// Start an evaluator too: the same script with task type "evaluator".
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
@@ -59,7 +70,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     grace: Option<Duration>,
 
-    /// How long the evaluator may go on once the workers are done [default: 5m].
+    /// How often each worker beside a chief and parameter servers is started again after a death
+    /// [default: 3].
+    #[arg(long, alias = "max_restarts", value_name = "N")]
+    max_restarts: Option<u32>,
+
+    /// How long the evaluator may go on once the training is done [default: 5m].
     #[arg(long, alias = "evaluator_grace", value_name = "TIME", value_parser = parse_duration)]
     evaluator_grace: Option<Duration>,
 
@@ -84,6 +100,7 @@ Examples:
   penstock run train.py
   penstock run --num-workers 2 --input digits=data/train train.py --epochs 3
   penstock run -n 4 --evaluator --tensorboard --python venv/bin/python train.py
+  penstock run --chief --num-workers 2 --num-ps 1 --input flights=data/train train.py
   penstock run --file job.yaml --num-workers 8
 
 A job file:
@@ -118,12 +135,15 @@ fn resolve(args: Args) -> anyhow::Result<Job> {
         args: (!args.args.is_empty()).then_some(args.args),
         python: args.python,
         num_workers: args.num_workers,
+        num_ps: args.num_ps,
+        chief: args.chief,
         evaluator: args.evaluator,
         tensorboard: args.tensorboard,
         logdir: args.logdir,
         run_dir: args.run_dir,
         grace: args.grace,
         evaluator_grace: args.evaluator_grace,
+        max_restarts: args.max_restarts,
         ..Draft::default()
     };
     for input in &args.input {

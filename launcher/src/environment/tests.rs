@@ -93,3 +93,30 @@ no_proxy=intra.net,127.0.0.1,localhost
 ",
     );
 }
+
+#[test]
+fn a_chief_knows_workers_and_parameter_servers_and_no_evaluator() {
+    let job = Job::resolve(Draft {
+        script: Some("a.py".into()),
+        num_ps: Some(1),
+        chief: Some(true),
+        evaluator: Some(true),
+        ..Draft::default()
+    })
+    .unwrap();
+    let topology = Topology::new(&job);
+    let addresses = topology.cluster().map(|id| (id, format!("{}:1", id.role.name()))).collect();
+    let wiring = Wiring { addresses, ..Wiring::default() };
+    let of = |role: Role| {
+        let task = topology.tasks.iter().find(|task| task.id.role == role).unwrap();
+        variables(task, &topology, &wiring)
+    };
+    let cluster = r#"{"cluster":{"chief":["chief:1"],"ps":["ps:1"],"worker":["worker:1"]}"#;
+    for role in [Role::Chief, Role::Ps, Role::Evaluator] {
+        let variables = of(role);
+        assert!(variables["TF_CONFIG"].starts_with(cluster), "{}", variables["TF_CONFIG"]);
+        assert_eq!(variables["GRPC_FAIL_FAST"], "use_caller");
+    }
+    assert!(!of(Role::Ps).contains_key("PENSTOCK_RANK"));
+    assert_eq!(of(Role::Chief)["PENSTOCK_WORLD_SIZE"], "1");
+}

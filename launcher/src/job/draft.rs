@@ -16,6 +16,8 @@ pub struct Draft {
     pub args: Option<Vec<String>>,
     pub python: Option<PathBuf>,
     pub num_workers: Option<u32>,
+    pub num_ps: Option<u32>,
+    pub chief: Option<bool>,
     pub evaluator: Option<bool>,
     pub inputs: BTreeMap<String, String>,
     pub tensorboard: Option<bool>,
@@ -23,6 +25,7 @@ pub struct Draft {
     pub run_dir: Option<PathBuf>,
     pub grace: Option<Duration>,
     pub evaluator_grace: Option<Duration>,
+    pub max_restarts: Option<u32>,
 }
 
 impl Draft {
@@ -50,6 +53,8 @@ impl Draft {
             args: self.args.or(args_below),
             python: self.python.or(below.python),
             num_workers: self.num_workers.or(below.num_workers),
+            num_ps: self.num_ps.or(below.num_ps),
+            chief: self.chief.or(below.chief),
             evaluator: self.evaluator.or(below.evaluator),
             inputs,
             tensorboard: self.tensorboard.or(below.tensorboard),
@@ -57,6 +62,7 @@ impl Draft {
             run_dir: self.run_dir.or(below.run_dir),
             grace: self.grace.or(below.grace),
             evaluator_grace: self.evaluator_grace.or(below.evaluator_grace),
+            max_restarts: self.max_restarts.or(below.max_restarts),
         }
     }
 

@@ -19,6 +19,9 @@ struct Raw {
     python: Option<PathBuf>,
     #[serde(alias = "num_workers")]
     num_workers: Option<u32>,
+    #[serde(alias = "num_ps")]
+    num_ps: Option<u32>,
+    chief: Option<bool>,
     evaluator: Option<bool>,
     #[serde(default)]
     inputs: BTreeMap<String, String>,
@@ -29,6 +32,8 @@ struct Raw {
     grace: Option<String>,
     #[serde(alias = "evaluator_grace")]
     evaluator_grace: Option<String>,
+    #[serde(alias = "max_restarts")]
+    max_restarts: Option<u32>,
 }
 
 /// The draft that `text` holds; relative paths start at `base`. The error is one line.
@@ -45,6 +50,8 @@ pub(super) fn parse(text: &str, base: &Path) -> Result<Draft, String> {
         // A bare name is looked up in PATH, wherever the file lies.
         python: raw.python.map(|python| if is_bare(&python) { python } else { base.join(python) }),
         num_workers: raw.num_workers,
+        num_ps: raw.num_ps,
+        chief: raw.chief,
         evaluator: raw.evaluator,
         inputs: raw.inputs.into_iter().map(|(name, uri)| (name, from(base, uri))).collect(),
         tensorboard: raw.tensorboard,
@@ -52,6 +59,7 @@ pub(super) fn parse(text: &str, base: &Path) -> Result<Draft, String> {
         run_dir: raw.run_dir.map(here),
         grace: length(raw.grace)?,
         evaluator_grace: length(raw.evaluator_grace)?,
+        max_restarts: raw.max_restarts,
     })
 }
 

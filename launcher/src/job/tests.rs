@@ -27,6 +27,8 @@ script: train.py
 args: [--epochs, 3, --lr=0.1]
 python: ../venv/bin/python
 numWorkers: 2
+numPs: 1
+chief: true
 evaluator: true
 inputs:
   digits: data/train
@@ -36,6 +38,7 @@ logdir: events
 runDir: /runs/one
 grace: 30s
 evaluatorGrace: 2m
+maxRestarts: 5
 ";
     let job = resolve(file, Draft::default()).unwrap();
     let expected = Job {
@@ -44,6 +47,8 @@ evaluatorGrace: 2m
         args: vec!["--epochs".into(), "3".into(), "--lr=0.1".into()],
         python: "/jobs/../venv/bin/python".into(),
         num_workers: 2,
+        num_ps: 1,
+        chief: true,
         evaluator: true,
         inputs: [("digits", "/jobs/data/train"), ("far", "hdfs://name/node")]
             .map(|(name, uri)| (name.into(), uri.into()))
@@ -56,14 +61,15 @@ evaluatorGrace: 2m
             after_failure: Duration::from_secs(30),
             evaluator: Duration::from_secs(120),
         },
+        max_restarts: 5,
     };
     assert_eq!(job, expected);
 }
 
 #[test]
 fn both_spellings_are_read() {
-    let camel = "script: a.py\nnumWorkers: 3\nrunDir: r\nevaluatorGrace: 1s";
-    let snake = "script: a.py\nnum_workers: 3\nrun_dir: r\nevaluator_grace: 1";
+    let camel = "script: a.py\nnumWorkers: 3\nnumPs: 2\nmaxRestarts: 0\nrunDir: r\nevaluatorGrace: 1s";
+    let snake = "script: a.py\nnum_workers: 3\nnum_ps: 2\nmax_restarts: 0\nrun_dir: r\nevaluator_grace: 1";
     assert_eq!(resolve(camel, Draft::default()), resolve(snake, Draft::default()));
 }
 
@@ -72,7 +78,8 @@ fn defaults_are_small_and_safe() {
     let job = resolve("script: dir/my train.py", Draft::default()).unwrap();
     assert_eq!(job.name, "my-train");
     assert_eq!(job.python, Path::new("python3"));
-    assert_eq!((job.num_workers, job.evaluator, job.tensorboard), (1, false, false));
+    assert_eq!((job.num_workers, job.num_ps, job.chief), (1, 0, false));
+    assert_eq!((job.evaluator, job.tensorboard, job.max_restarts), (false, false, 3));
     assert_eq!(job.grace, Grace::default());
 }
 
@@ -100,6 +107,7 @@ fn what_cannot_work_is_refused_in_one_line() {
     check("script: a.py\nnumWorker: 2", "numWorker");
     check("numWorkers: 2", "no script was given");
     check("script: a.py\nnumWorkers: 0", "0 workers cannot be started");
+    check("script: a.py\nnumPs: 5000", "5000 parameter servers cannot be started");
     check("script: a.py\nnumWorkers: many", "invalid u32 at line 2");
     check("script: a.py\nname: a/b", "not a job name");
     check("script: a.py\ngrace: soon", "not a length of time");

@@ -51,6 +51,8 @@ pub struct TaskRecord {
     /// `succeeded`, `failed`, `stopped` or `not_started`.
     pub state: &'static str,
     pub first_failure: bool,
+    /// How often it was started again after a death.
+    pub restarts: u32,
     pub started: Option<String>,
     pub seconds: Option<f64>,
     pub log: PathBuf,

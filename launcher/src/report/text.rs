@@ -39,10 +39,15 @@ impl Summary {
             (None, None) => String::new(),
         };
         let first = if task.first_failure { "  ← first failure" } else { "" };
+        let restarts = match task.restarts {
+            0 => String::new(),
+            1 => "  (started again once)".to_owned(),
+            often => format!("  (started again {often} times)"),
+        };
         add(
             text,
             format_args!(
-                "  {name:width$}  {:<11} {code:<8} {length:>8}  {}{first}",
+                "  {name:width$}  {:<11} {code:<8} {length:>8}  {}{restarts}{first}",
                 task.state,
                 log.display()
             ),
@@ -124,6 +129,7 @@ mod tests {
             signal: (code > 128).then(|| code - 128),
             state,
             first_failure,
+            restarts: index,
             started: None,
             seconds: Some(1.25),
             log: format!("/run/logs/worker-{index}.log").into(),
@@ -167,7 +173,7 @@ mod tests {
         let expected = "\
 job digits failed: worker:1 exited with code 3 (1 min 15 s)
   worker:0  stopped     SIGTERM     1.2 s  logs/worker-0.log
-  worker:1  failed      exit 3      1.2 s  logs/worker-1.log  ← first failure
+  worker:1  failed      exit 3      1.2 s  logs/worker-1.log  (started again once)  ← first failure
   gateway   1437 rows, 1.5 KiB, peak memory 45.0 MiB, 0.50 s CPU
 last lines of worker:1 (all of them: /run/logs/worker-1.log):
     ValueError: no

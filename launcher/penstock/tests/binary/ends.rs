@@ -109,7 +109,7 @@ fn an_evaluator_that_never_ends_is_ended() {
         0,
         &["worker:0 succeeded, code 0", "worker:1 succeeded, code 0", "evaluator:0 stopped, signal 15"],
     );
-    outcome.assert_shown("the workers are done; the evaluator has 0.1 s more");
+    outcome.assert_shown("the training is done; the evaluator has 0.1 s more");
 }
 
 #[test]

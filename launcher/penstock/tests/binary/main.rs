@@ -10,4 +10,5 @@ mod command_line;
 mod daemons;
 mod ends;
 mod feeding;
+mod servers;
 mod surroundings;

@@ -87,7 +87,8 @@ impl Process {
         let log_error = |source| ProcessError::Log { path: spec.log.clone(), source };
         let agent_error =
             |source| ProcessError::Agent { name: spec.name.clone(), agent: penstock.to_owned(), source };
-        let log = File::create(&spec.log).map_err(log_error)?;
+        // A task that is started again goes on in its log.
+        let log = File::options().create(true).append(true).open(&spec.log).map_err(log_error)?;
         let (orders, agents_end) = UnixStream::pair().map_err(agent_error)?;
         let (pipe, output) = std::io::pipe().map_err(agent_error)?;
         let errors = output.try_clone().map_err(agent_error)?;

@@ -12,17 +12,26 @@ use crate::watch::{Step, TaskState, Verdict};
 impl Run<'_> {
     /// The first lines of a run.
     pub(super) fn announce(&self) {
-        let workers = count(self.job.num_workers as usize, "worker");
-        let evaluator = if self.job.evaluator { " and an evaluator" } else { "" };
+        let mut tasks = vec![count(self.job.num_workers as usize, "worker")];
+        if self.job.chief {
+            tasks.insert(0, "a chief".to_owned());
+        }
+        if self.job.num_ps > 0 {
+            tasks.push(format!("{} ps", self.job.num_ps));
+        }
+        if self.job.evaluator {
+            tasks.push("an evaluator".to_owned());
+        }
+        let last = tasks.pop().unwrap_or_default();
+        let tasks = if tasks.is_empty() { last } else { format!("{} and {last}", tasks.join(", ")) };
         let inputs = match self.job.inputs.len() {
             0 => String::new(),
             inputs => format!(", fed from {}", count(inputs, "input")),
         };
         let directory = self.directory.path.display();
-        self.setup.terminal.say(&format!(
-            "job {}: {workers}{evaluator}{inputs}; everything is kept in {directory}",
-            self.job.name
-        ));
+        self.setup
+            .terminal
+            .say(&format!("job {}: {tasks}{inputs}; everything is kept in {directory}", self.job.name));
     }
 
     /// Says what a step means to whoever watches.
@@ -30,8 +39,14 @@ impl Run<'_> {
         let length = |length: std::time::Duration| human_duration(length.as_secs_f64());
         match step {
             Step::Continue | Step::Over => {}
+            Step::Restart(task) => self.setup.terminal.say(&format!(
+                "{task} {}; starting it again on its address, {} of {} times",
+                self.end_of(task),
+                self.watch.restarts(task),
+                self.job.max_restarts
+            )),
             Step::AwaitEvaluator => self.setup.terminal.say(&format!(
-                "the workers are done; the evaluator has {} more (--evaluator-grace)",
+                "the training is done; the evaluator has {} more (--evaluator-grace)",
                 length(self.job.grace.evaluator)
             )),
             Step::Terminate => {
@@ -67,6 +82,11 @@ impl Run<'_> {
         let names: Vec<_> =
             self.members.iter().filter(running).map(|member| member.process.name.as_str()).collect();
         names.join(", ")
+    }
+
+    fn end_of(&self, task: TaskId) -> String {
+        let ended = self.member(task).and_then(|member| member.process.ended.as_ref());
+        ended.map(|(exit, _)| exit.to_string()).unwrap_or_default()
     }
 
     fn member(&self, task: TaskId) -> Option<&Member> {
@@ -138,6 +158,7 @@ impl Run<'_> {
                 None => "not_started",
             },
             first_failure: culprit == Some(&task.id.to_string()),
+            restarts: self.watch.restarts(task.id),
             started: process.map(|process| rfc3339(process.started)),
             seconds: process.zip(end).map(|(process, (_, ended))| seconds(process.started, *ended)),
             log: self.directory.log(&task.id.file_stem()),

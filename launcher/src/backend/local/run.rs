@@ -20,7 +20,7 @@ use crate::environment::Wiring;
 use crate::job::Job;
 use crate::report::human_duration;
 use crate::report::metrics::Metrics;
-use crate::topology::{Role, TaskId, Topology};
+use crate::topology::{Role, Task, TaskId, Topology};
 use crate::watch::{Event, Step, Verdict, Watch};
 
 /// A job's processes and everything that is known of them.
@@ -34,8 +34,9 @@ pub(super) struct Run<'a> {
     tell: mpsc::UnboundedSender<News>,
     /// In the order of their start; a place in it names a process.
     pub(super) members: Vec<Member>,
-    /// Held until the run is dropped, for the life of every task.
+    /// Held until the run is dropped, for the life of every task and of those that follow it.
     ports: Vec<HeldPort>,
+    wiring: Wiring,
     pub(super) watch: Watch,
 }
 
@@ -65,9 +66,9 @@ impl<'a> Run<'a> {
         interrupts: mpsc::Receiver<i32>,
     ) -> Self {
         let (tell, news) = mpsc::unbounded_channel();
-        let watch = Watch::new(topology);
-        let (members, ports) = (Vec::new(), Vec::new());
-        Self { job, topology, setup, directory, interrupts, news, tell, members, ports, watch }
+        let watch = Watch::new(topology, job.max_restarts);
+        let (members, ports, wiring) = (Vec::new(), Vec::new(), Wiring::default());
+        Self { job, topology, setup, directory, interrupts, news, tell, members, ports, wiring, watch }
     }
 
     /// The whole life of the job.
@@ -86,7 +87,7 @@ impl<'a> Run<'a> {
 
     /// Gateway, then sidecars together, then tasks.
     async fn bring_up(&mut self) -> Result<(), Verdict> {
-        let mut wiring = Wiring {
+        self.wiring = Wiring {
             run_dir: self.directory.path.clone(),
             logdir: self.job.logdir.clone().unwrap_or_else(|| self.directory.path.join("tensorboard")),
             datasets: self.job.inputs.keys().cloned().collect(),
@@ -95,39 +96,54 @@ impl<'a> Run<'a> {
         };
         self.announce();
         if !self.job.inputs.is_empty() {
-            self.bring_up_feed(&mut wiring).await?;
+            self.bring_up_feed().await?;
         }
         for member in self.topology.cluster() {
             let port = HeldPort::any().map_err(not_started)?;
-            wiring.addresses.insert(member, format!("127.0.0.1:{}", port.number));
+            self.wiring.addresses.insert(member, format!("127.0.0.1:{}", port.number));
             self.ports.push(port);
         }
         for task in &self.topology.tasks {
-            let spec = specs::task(self.job, self.setup, self.directory, task, self.topology, &wiring);
-            self.start(Kind::Task(task.id), spec)?;
+            self.start(Kind::Task(task.id), self.task_spec(task))?;
         }
         Ok(())
     }
 
-    async fn bring_up_feed(&mut self, wiring: &mut Wiring) -> Result<(), Verdict> {
+    fn task_spec(&self, task: &Task) -> Spec {
+        specs::task(self.job, self.setup, self.directory, task, self.topology, &self.wiring)
+    }
+
+    async fn bring_up_feed(&mut self) -> Result<(), Verdict> {
         let key = self.directory.ticket_key().map_err(not_started)?;
         self.start(Kind::Gateway, specs::gateway(self.job, self.setup, self.directory, &key))?;
         self.until_all_listen().await?;
-        wiring.gateways.extend(self.members.iter().filter_map(|member| member.listening.clone()));
+        self.wiring.gateways.extend(self.members.iter().filter_map(|member| member.listening.clone()));
         for task in self.topology.tasks.iter().filter(|task| task.data.is_some()).map(|task| task.id) {
-            let spec = specs::sidecar(self.job, self.setup, self.directory, task, wiring);
+            let spec = specs::sidecar(self.job, self.setup, self.directory, task, &self.wiring);
             self.start(Kind::Sidecar, spec)?;
-            wiring.sidecars.insert(task, self.directory.socket(task));
+            self.wiring.sidecars.insert(task, self.directory.socket(task));
         }
         self.until_all_listen().await
     }
 
     fn start(&mut self, kind: Kind, spec: Spec) -> Result<(), Verdict> {
-        let place = self.members.len();
-        let process =
-            Process::start(spec, &self.setup.penstock, place, self.tell.clone()).map_err(not_started)?;
+        let process = self.process(spec, self.members.len())?;
         self.members.push(Member { kind, process, listening: None, admin: None, metrics: None });
         Ok(())
+    }
+
+    /// Starts a task that has ended once more, in the place that it had.
+    fn restart(&mut self, id: TaskId) -> Result<(), Verdict> {
+        let task = self.topology.tasks.iter().find(|task| task.id == id);
+        let place = self.members.iter().position(|member| member.kind == Kind::Task(id));
+        if let Some((task, place)) = task.zip(place) {
+            self.members[place].process = self.process(self.task_spec(task), place)?;
+        }
+        Ok(())
+    }
+
+    fn process(&self, spec: Spec, place: usize) -> Result<Process, Verdict> {
+        Process::start(spec, &self.setup.penstock, place, self.tell.clone()).map_err(not_started)
     }
 
     /// Waits until every daemon that was started has said where it listens.
@@ -166,7 +182,17 @@ impl<'a> Run<'a> {
             self.narrate(step);
             match step {
                 Step::Continue => {}
-                Step::AwaitEvaluator => limit = Some(Instant::now() + self.job.grace.evaluator),
+                Step::Restart(task) => {
+                    if let Err(verdict) = self.restart(task) {
+                        return verdict;
+                    }
+                }
+                Step::AwaitEvaluator => {
+                    let topology = self.topology;
+                    let serves = |kind| matches!(kind, Kind::Task(task) if topology.serves(task.role));
+                    self.order(Order::Terminate, serves);
+                    limit = Some(Instant::now() + self.job.grace.evaluator);
+                }
                 Step::Terminate => {
                     self.order(Order::Terminate, Kind::is_task);
                     limit = Some(Instant::now() + self.grace());
