@@ -2,11 +2,13 @@
 //!
 //! In: a configuration. Out: a bound address, behind which any Flight client lists, plans and reads. The
 //! promise: what is wrong with the configuration is said before the port opens; nothing is kept between
-//! calls that a ticket does not say, so any gateway of a fleet answers for any other; a gateway told to
-//! leave takes no new readers and hands its streams over.
+//! calls that a ticket does not say, or that is not told again until it is not needed any more, so any
+//! gateway of a fleet answers for any other; a gateway told to leave takes no new readers and hands its
+//! streams over.
 
 mod action;
 mod catalog;
+mod deliveries;
 mod info;
 mod metrics;
 mod plans;
@@ -31,6 +33,7 @@ use tonic::transport::server::TcpIncoming;
 
 use self::catalog::Catalog;
 pub use self::catalog::CatalogError;
+use self::deliveries::Deliveries;
 use self::plans::Plans;
 use self::running::Running;
 use crate::config::Config;
@@ -53,6 +56,7 @@ pub struct Gateway {
     config: Config,
     catalog: Catalog,
     plans: Plans,
+    deliveries: Deliveries,
     fleet: Fleet,
     budget: Budget,
     running: Running,
@@ -94,9 +98,18 @@ impl Gateway {
         let location = fleet.own().to_owned();
         let budget = Budget::new(config.memory_bytes);
         let running = Running::default();
-        let plans = Plans::default();
-        let gateway =
-            Self { config, catalog, plans, fleet, budget, running: running.clone(), drain: drain.clone() };
+        let (plans, deliveries) = (Plans::default(), Deliveries::default());
+        let (running_here, drain_here) = (running.clone(), drain.clone());
+        let gateway = Self {
+            config,
+            catalog,
+            plans,
+            deliveries,
+            fleet,
+            budget,
+            running: running_here,
+            drain: drain_here,
+        };
 
         let service = FlightServiceServer::new(service::Service(Arc::new(gateway)))
             .max_decoding_message_size(MAX_REQUEST_BYTES)

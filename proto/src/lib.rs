@@ -1,13 +1,14 @@
 //! What penstock's processes say to each other.
 //!
 //! In: nothing. Out: ids, the feed a trainer asks for, the ticket a gateway seals, the notes that ride
-//! on a stream, and the one error code. The promise: a message of a neighbour one release away is
+//! on a stream, the standing of a delivery, and the one error code. The promise: a message of a neighbour one release away is
 //! understood or refused in words, never misread. This crate knows no dataset, no socket and no Arrow.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
 
 pub mod code;
 pub mod cursor;
+pub mod delivery;
 pub mod feed;
 pub mod ids;
 pub mod info;

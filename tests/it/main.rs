@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping")]
 
+mod acknowledged;
 mod architecture;
 mod bad_input;
 mod client;

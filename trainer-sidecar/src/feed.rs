@@ -5,13 +5,16 @@
 //! the way is always said before the connection ends. It knows no Arrow layout and no ticket.
 
 mod connection;
+mod delivery;
 mod description;
 mod memory;
 mod outlet;
 mod packing;
 mod produce;
 mod reader;
+mod rounds;
 mod size;
+mod standing;
 mod start;
 
 use std::io;
@@ -27,6 +30,7 @@ use tracing::Instrument as _;
 
 use self::connection::Connection;
 pub(crate) use self::connection::register;
+pub(crate) use self::delivery::Deliveries;
 use self::outlet::Outlet;
 use self::start::Start;
 use crate::config::Deadlines;
@@ -43,6 +47,7 @@ pub(crate) struct House {
     pub(crate) gateways: Vec<Address>,
     pub(crate) deadlines: Deadlines,
     pub(crate) budget: Budget,
+    pub(crate) deliveries: Deliveries,
     pub(crate) drain: Drain,
 }
 
@@ -156,7 +161,12 @@ async fn run(connection: &Connection, house: &Arc<House>, request: Request) -> i
             listened = listen(connection, &outlet) => listened.map(|_| ()),
             () = house.drain.begun() => Ok(()),
         },
-        Err(error) => fail(connection, &error).await,
+        Err(error) => {
+            say_why(connection, &error).await?;
+            // What the trainer has acknowledged counts, also now.
+            let _in_time = tokio::time::timeout(LINGER, listen(connection, &outlet)).await;
+            Ok(())
+        }
     }
 }
 
@@ -176,7 +186,11 @@ async fn listen(connection: &Connection, outlet: &Outlet) -> io::Result<Listened
                     return Ok(Listened::Misspoke(error));
                 }
             }
-            Some(ToSidecar::Acknowledge { epoch, step }) => tracing::trace!(epoch, step, "acknowledged"),
+            Some(ToSidecar::Acknowledge { epoch, step }) => {
+                if let Err(error) = outlet.acknowledge(epoch, step) {
+                    return Ok(Listened::Misspoke(error));
+                }
+            }
             Some(ToSidecar::Open { .. } | ToSidecar::Describe { .. }) => {
                 return Ok(Listened::Misspoke(Error::new(
                     Code::Internal,
@@ -189,12 +203,16 @@ async fn listen(connection: &Connection, outlet: &Outlet) -> io::Result<Listened
 
 /// Says why, and stays until the trainer has had time to read it.
 async fn fail(connection: &Connection, error: &Error) -> io::Result<()> {
-    tracing::warn!(code = error.code.name(), %error, "feed failed");
-    let failed = ToTrainer::Failed { code: error.code.name().to_owned(), message: error.message.clone() };
-    connection.send(&failed, None).await?;
+    say_why(connection, error).await?;
     // Closing with messages of the trainer unread would take the reason back.
     let _in_time = tokio::time::timeout(LINGER, connection.closed()).await;
     Ok(())
+}
+
+async fn say_why(connection: &Connection, error: &Error) -> io::Result<()> {
+    tracing::warn!(code = error.code.name(), %error, "feed failed");
+    let failed = ToTrainer::Failed { code: error.code.name().to_owned(), message: error.message.clone() };
+    connection.send(&failed, None).await
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use metrics::{counter, describe_counter, describe_gauge, gauge};
 const ROWS: &str = "penstock_sidecar_rows_total";
 const BYTES: &str = "penstock_sidecar_bytes_total";
 const STEPS: &str = "penstock_sidecar_steps_total";
+const AGAIN: &str = "penstock_sidecar_steps_offered_again_total";
 const RECONNECTS: &str = "penstock_sidecar_reconnects_total";
 const FEEDS: &str = "penstock_sidecar_feeds";
 const MEMORY: &str = "penstock_sidecar_memory_bytes";
@@ -18,6 +19,7 @@ pub(crate) fn register() {
     describe_counter!(ROWS, "Rows handed to trainers.");
     describe_counter!(BYTES, "Bytes of batches handed to trainers, layout included.");
     describe_counter!(STEPS, "Batches handed to trainers.");
+    describe_counter!(AGAIN, "Batches handed out again, for nobody had acknowledged them.");
     describe_counter!(RECONNECTS, "Times a stream left a gateway before its epoch was complete.");
     describe_gauge!(FEEDS, "Feeds that are open.");
     describe_gauge!(MEMORY, "Bytes leased to feeds.");
@@ -29,7 +31,7 @@ pub(crate) fn register() {
         FEED_WAIT,
         "Seconds in which a batch was ready and the trainer held all slots, all feeds together."
     );
-    for name in [ROWS, BYTES, STEPS, RECONNECTS] {
+    for name in [ROWS, BYTES, STEPS, AGAIN, RECONNECTS] {
         counter!(name).increment(0);
     }
     for name in [FEEDS, MEMORY, TRAINER_WAIT, FEED_WAIT] {
@@ -41,6 +43,10 @@ pub(crate) fn handed_out(rows: u64, bytes: u64) {
     counter!(ROWS).increment(rows);
     counter!(BYTES).increment(bytes);
     counter!(STEPS).increment(1);
+}
+
+pub(crate) fn offered_again() {
+    counter!(AGAIN).increment(1);
 }
 
 pub(crate) fn reconnected() {

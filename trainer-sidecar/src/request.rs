@@ -3,6 +3,8 @@
 //! The promise: what this release does not understand is refused by name, so that a misspelt member
 //! never means its default.
 
+use std::time::Duration;
+
 use penstock_proto::{Code, Error, FeedCommand, FeedRequest, Rank};
 use serde::Deserialize;
 
@@ -27,6 +29,17 @@ pub(crate) struct Request {
     pub(crate) nulls: NullRules,
     /// Bytes the feed may hold; `None` leaves it to the sidecar.
     pub(crate) memory: Option<u64>,
+    /// A step is done when it is acknowledged; without it, when it is handed out.
+    pub(crate) acknowledgement: Option<Acknowledgement>,
+}
+
+/// Part in a delivery: all ranks that say its name end together, and a consumer that says it again goes on
+/// with what was not acknowledged.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Acknowledgement {
+    pub(crate) delivery: String,
+    /// How long the end is held while nobody gets on.
+    pub(crate) patience: Duration,
 }
 
 #[derive(Deserialize)]
@@ -46,6 +59,20 @@ struct Raw {
     nulls: Option<NullRules>,
     #[serde(default)]
     memory: Option<u64>,
+    #[serde(default)]
+    acknowledgement: Option<RawAcknowledgement>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAcknowledgement {
+    delivery: String,
+    #[serde(default = "ten_minutes")]
+    patience_seconds: f64,
+}
+
+fn ten_minutes() -> f64 {
+    600.0
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the member's own type, as serde wants it")]
@@ -80,6 +107,12 @@ impl Request {
         };
         feed.rank = Some(rank);
         let gateways = raw.gateways.unwrap_or_default();
+        let acknowledgement = raw.acknowledgement.map(Acknowledgement::resolve).transpose()?;
+        if acknowledgement.is_some() && raw.epochs.is_none() {
+            return Err(invalid(
+                "an endless feed cannot be acknowledged to its end: set \"epochs\"".to_owned(),
+            ));
+        }
         Ok(Self {
             name: raw.name.unwrap_or_else(|| feed.feed.dataset.clone()),
             gateways: gateways.iter().map(|text| Address::parse(text)).collect::<Result<_, _>>()?,
@@ -88,6 +121,7 @@ impl Request {
             epochs: raw.epochs,
             nulls: raw.nulls.unwrap_or_default(),
             memory: raw.memory,
+            acknowledgement,
         })
     }
 
@@ -97,6 +131,20 @@ impl Request {
         let bound = |rank: u32| u128::from(rank) * u128::from(self.feed.feed.batch_size) / world;
         let rows = bound(self.rank.get() + 1) - bound(self.rank.get());
         u64::try_from(rows).expect("a share is no larger than the batch")
+    }
+}
+
+impl Acknowledgement {
+    fn resolve(raw: RawAcknowledgement) -> Result<Self, Error> {
+        let patience = Duration::try_from_secs_f64(raw.patience_seconds).map_err(|_| {
+            invalid(format!("patience_seconds is {}: give a number of seconds", raw.patience_seconds))
+        })?;
+        if raw.delivery.is_empty() {
+            return Err(invalid(
+                "the acknowledgement's delivery has no name: give every pass its own".to_owned(),
+            ));
+        }
+        Ok(Self { delivery: raw.delivery, patience })
     }
 }
 
@@ -145,5 +193,11 @@ mod tests {
         assert!(refusal(r#"{"version":1,"feed":{"dataset":"d","batchsize":1}}"#).contains("`batchsize`"));
         assert!(refusal(r#"{"version":1,"feed":{"dataset":"d","world_size":2}}"#).contains("rank"));
         assert!(refusal(r#"{"version":1,"feed":{"dataset":"d"},"gateways":["s3://x"]}"#).contains("s3://x"));
+        let acknowledged = |how: &str, more: &str| {
+            refusal(&format!(r#"{{"version":1,"feed":{{"dataset":"d"}},"acknowledgement":{how}{more}}}"#))
+        };
+        assert!(acknowledged(r#"{"delivery":""}"#, "").contains("no name"));
+        assert!(acknowledged(r#"{"delivery":"e","patience_seconds":-1}"#, "").contains("-1"));
+        assert!(acknowledged(r#"{"delivery":"e"}"#, r#","epochs":null"#).contains("endless"));
     }
 }

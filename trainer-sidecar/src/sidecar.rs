@@ -11,7 +11,7 @@ use penstock_daemon::{Budget, Drain};
 use penstock_ring::Listener;
 
 use crate::config::Config;
-use crate::feed::{self, House};
+use crate::feed::{self, Deliveries, House};
 use crate::metrics;
 use crate::subscribe::Address;
 
@@ -49,7 +49,8 @@ impl Sidecar {
         let gateways = gateways.map_err(StartError::Gateway)?;
         let listener = bind(&path)?;
         metrics::register();
-        let house = House { gateways, deadlines, budget: Budget::new(memory), drain: drain.clone() };
+        let (budget, deliveries) = (Budget::new(memory), Deliveries::default());
+        let house = House { gateways, deadlines, budget, deliveries, drain: drain.clone() };
         drain.spawn("accept", feed::accept(listener, Arc::new(house)));
         Ok(Bound { path })
     }

@@ -13,8 +13,9 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::decode::FlightDataDecoder;
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
-use arrow_flight::{FlightDescriptor, FlightInfo, Ticket};
+use arrow_flight::{Action, FlightDescriptor, FlightInfo, Ticket};
 use futures::TryStreamExt as _;
+use penstock_proto::delivery::{self, Report, Standing};
 use penstock_proto::{Code, Error, FeedInfo, FeedRequest};
 use prost::Message as _;
 use tokio::time::timeout;
@@ -78,6 +79,14 @@ impl Link {
         let descriptor = FlightDescriptor::new_cmd(request.to_command().encode_to_vec());
         let answer = timeout(self.deadlines.stall, client.get_flight_info(descriptor)).await;
         Subscription::read(answer.map_err(|_| silent(self.deadlines))??.into_inner(), address)
+    }
+
+    /// Tells one gateway how far a rank is, and hears how far all are.
+    pub(crate) async fn report(&self, client: &mut Client, report: &Report) -> Result<Standing, Error> {
+        let body = serde_json::to_vec(report).expect("numbers and strings are always JSON");
+        let mut results = client.do_action(Action::new(delivery::ACTION, body)).await?.into_inner();
+        let answer = results.message().await?.unwrap_or_default();
+        serde_json::from_slice(&answer.body).map_err(|error| Error::chain(Code::Internal, &error))
     }
 
     /// Opens the stream of a ticket.

@@ -1,4 +1,4 @@
-//! Actions: health, ending streams, and longer lives for tickets.
+//! Actions: health, ending streams, longer lives for tickets, and how far a delivery's ranks are.
 
 use std::time::SystemTime;
 
@@ -7,16 +7,17 @@ use arrow_flight::{
     RenewFlightEndpointRequest,
 };
 use bytes::Bytes;
-use penstock_proto::{Code, Error};
+use penstock_proto::{Code, Error, delivery};
 use prost::Message;
 
 use super::Gateway;
 
 /// Every action's name and what it does.
-const ACTIONS: [(&str, &str); 3] = [
+const ACTIONS: [(&str, &str); 4] = [
     ("health", "JSON: whether the gateway serves or drains, its datasets, how many streams it serves"),
     ("CancelFlightInfo", "ends the streams of a FlightInfo's tickets that run on this gateway"),
     ("RenewFlightEndpoint", "gives an endpoint a ticket that lives longer"),
+    (delivery::ACTION, "JSON: takes how far a rank of a delivery is, tells how far all are"),
 ];
 
 pub(super) fn types() -> impl Iterator<Item = ActionType> {
@@ -33,6 +34,7 @@ impl Gateway {
             "health" => Ok(self.health()),
             "CancelFlightInfo" => self.cancel(&action.body),
             "RenewFlightEndpoint" => self.renew(&action.body),
+            delivery::ACTION => self.deliveries.report(&delivery::Report::parse(&action.body)?),
             other => {
                 let known: Vec<&str> = ACTIONS.iter().map(|(name, _)| *name).collect();
                 let message = format!("there is no action {other:?}: there is {}", known.join(", "));

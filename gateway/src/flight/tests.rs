@@ -18,6 +18,7 @@ use futures::TryStreamExt as _;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use penstock_daemon::Drain;
+use penstock_proto::delivery::{self, Report, Standing, Tally};
 use penstock_proto::{Code, Error, FeedInfo, Note, TicketKey};
 use tonic::transport::Channel;
 
@@ -307,4 +308,23 @@ async fn actions_tell_health_and_end_streams() {
     assert_eq!(health, serde_json::json!({"status": "serving", "datasets": ["d"], "streams": 0}));
     let unknown = act("dance").await.unwrap_err();
     assert!(unknown.message.contains("CancelFlightInfo"), "{unknown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranks_learn_from_the_gateway_how_far_all_are() {
+    let stage = Stage::new(&[100], 50);
+    let mut client = stage.client().await;
+    let mut report = async |world_size: u32, rank: u32, acknowledged: u64| {
+        let tally = Tally { acknowledged, steps: 2 };
+        let report = Report { delivery: "epoch 0".into(), world_size, rank, tally };
+        let action = Action::new(delivery::ACTION, serde_json::to_vec(&report).unwrap());
+        let results = client.0.do_action(action).await.map_err(Error::from)?.into_inner();
+        let body = results.try_collect::<Vec<_>>().await.unwrap().remove(0).body;
+        Ok::<Standing, Error>(serde_json::from_slice(&body).unwrap())
+    };
+    assert_eq!(report(2, 0, 2).await.unwrap().laggards(), "rank 1 (never heard of)");
+    assert_eq!(report(2, 1, 1).await.unwrap().laggards(), "rank 1 (1 of 2 steps acknowledged)");
+    assert!(report(2, 1, 2).await.unwrap().is_complete());
+    assert!(report(2, 0, 0).await.unwrap().is_complete(), "a rank never falls back");
+    assert_eq!(report(3, 0, 2).await.unwrap_err().code, Code::InvalidFeed);
 }

@@ -8,7 +8,9 @@ use penstock_proto::{Code, Error};
 use penstock_ring::{FreeSlot, Ring, SlotId};
 use tokio::sync::Notify;
 
+use super::delivery::Consumer;
 use super::memory::Leased;
+use crate::metrics;
 
 /// The feed's side of its ring. The ring comes when the size of its slots is known.
 pub(super) struct Outlet {
@@ -17,6 +19,8 @@ pub(super) struct Outlet {
     leased: OnceLock<Leased>,
     released: Notify,
     with_trainer: AtomicU32,
+    /// The feed's part in a delivery, if its steps are acknowledged.
+    consumer: OnceLock<Consumer>,
     /// Of batches that have memory of their own, by the slot they occupy.
     leases: Mutex<BTreeMap<SlotId, Leased>>,
 }
@@ -28,6 +32,7 @@ impl Outlet {
             leased: OnceLock::new(),
             released: Notify::new(),
             with_trainer: AtomicU32::new(0),
+            consumer: OnceLock::new(),
             leases: Mutex::new(BTreeMap::new()),
         }
     }
@@ -36,6 +41,11 @@ impl Outlet {
     pub(super) fn install(&self, ring: Ring, leased: Leased) -> &Ring {
         self.leased.get_or_init(|| leased);
         self.ring.get_or_init(|| ring)
+    }
+
+    /// Makes it part of a delivery, once.
+    pub(super) fn join(&self, consumer: Consumer) -> &Consumer {
+        self.consumer.get_or_init(|| consumer)
     }
 
     /// Slots that the trainer holds.
@@ -54,10 +64,27 @@ impl Outlet {
     }
 
     /// Counts a slot as the trainer's, before it is told.
-    pub(super) fn hand_out(&self, slot: SlotId, leased: Option<Leased>) {
+    pub(super) fn hand_out(&self, slot: SlotId, epoch: u64, step: u64, leased: Option<Leased>) {
         self.with_trainer.fetch_add(1, Ordering::AcqRel);
+        if let Some(consumer) = self.consumer.get()
+            && consumer.hand_out(slot, epoch, step)
+        {
+            metrics::offered_again();
+        }
         if let Some(leased) = leased {
             self.leases.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, leased);
+        }
+    }
+
+    /// Takes note that the trainer is done with a step. Where nothing waits for it, it is welcome all the
+    /// same.
+    ///
+    /// # Errors
+    /// The feed has no such step.
+    pub(super) fn acknowledge(&self, epoch: u64, step: u64) -> Result<(), Error> {
+        match self.consumer.get() {
+            Some(consumer) => consumer.acknowledge(epoch, step),
+            None => Ok(()),
         }
     }
 
@@ -69,6 +96,10 @@ impl Outlet {
         let Some(ring) = self.ring.get() else {
             return Err(Error::new(Code::Internal, "the trainer released a slot before it had a ring"));
         };
+        // Before the slot can be another step's.
+        if let Some(consumer) = self.consumer.get() {
+            consumer.give_back(slot);
+        }
         ring.release(slot).map_err(|error| Error::chain(Code::Internal, &error))?;
         self.leases.lock().unwrap_or_else(PoisonError::into_inner).remove(&slot);
         self.with_trainer.fetch_sub(1, Ordering::AcqRel);

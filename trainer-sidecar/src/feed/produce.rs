@@ -15,7 +15,7 @@ use super::memory::Leased;
 use super::outlet::Outlet;
 use super::reader::{self, Item};
 use super::start::Start;
-use super::{House, packing, size};
+use super::{House, packing, rounds, size};
 use crate::batcher::{Meter, Step};
 use crate::metrics;
 use crate::pack::PackPlan;
@@ -32,37 +32,97 @@ pub(super) async fn run(
     outlet: &Outlet,
 ) -> Result<(), Error> {
     let start = Start::new(house, request).await?;
-    let plan = Arc::clone(&start.plan);
-    let mut source = open(connection, house, start, outlet).await?;
-    while let Some(step) = source.step.take() {
-        let asked = Instant::now();
-        let slot = outlet.free_slot().await;
-        metrics::feed_waited(asked.elapsed());
-        hand_over(connection, house, outlet, &plan, slot, step).await?;
-        let asked = Instant::now();
-        source.step = next(&mut source.queue).await?;
-        if outlet.with_trainer() <= 1 {
-            metrics::trainer_waited(asked.elapsed());
+    match start.request.acknowledgement.clone() {
+        None => {
+            let source = open(connection, house, start, outlet, &|_| true).await?;
+            hand_over_all(connection, house, outlet, source, &|_| true).await?;
         }
+        Some(how) => rounds::run(connection, house, start, outlet, &how).await?,
     }
     connection.send(&ToTrainer::End, None).await.map_err(|error| lost(&error))?;
     tracing::info!("feed complete");
     Ok(())
 }
 
+/// Which steps of those that are read are to be handed over.
+pub(super) type Wanted<'a> = dyn Fn(&Step) -> bool + Sync + 'a;
+
+/// Hands over what a source brings, to its end; gives the means to read more.
+pub(super) async fn hand_over_all(
+    connection: &Connection,
+    house: &House,
+    outlet: &Outlet,
+    mut source: Source,
+    wanted: &Wanted<'_>,
+) -> Result<Means, Error> {
+    while let Some(step) = source.step.take() {
+        let asked = Instant::now();
+        let slot = outlet.free_slot().await;
+        metrics::feed_waited(asked.elapsed());
+        hand_over(connection, house, outlet, &source.means.plan, slot, step).await?;
+        let asked = Instant::now();
+        source.step = next(&mut source.queue, wanted).await?;
+        if outlet.with_trainer() <= 1 {
+            metrics::trainer_waited(asked.elapsed());
+        }
+    }
+    Ok(source.means)
+}
+
 /// Steps to be packed. Dropped, it stops the reader.
-struct Source {
+pub(super) struct Source {
     step: Option<Step>,
     queue: UnboundedReceiver<Item>,
+    means: Means,
     _reading: AbortOnDropHandle<()>,
 }
 
+/// What a feed reads and packs with.
+pub(super) struct Means {
+    start: Start,
+    plan: Arc<PackPlan>,
+    meter: Meter,
+}
+
+impl Means {
+    /// Reads from another step on.
+    ///
+    /// # Errors
+    /// The first step that is wanted is not to be had.
+    pub(super) async fn read_from(
+        self,
+        house: &House,
+        (epoch, step): (u64, u64),
+        wanted: &Wanted<'_>,
+    ) -> Result<Source, Error> {
+        let Self { start, plan, meter } = self;
+        Source::begin(house, start.at(epoch, step), plan, meter, wanted).await
+    }
+}
+
+impl Source {
+    async fn begin(
+        house: &House,
+        start: Start,
+        plan: Arc<PackPlan>,
+        meter: Meter,
+        wanted: &Wanted<'_>,
+    ) -> Result<Self, Error> {
+        let (sender, mut queue) = mpsc::unbounded_channel();
+        let reading = house.drain.spawn("reader", reader::read(start.clone(), meter.clone(), sender));
+        let reading = AbortOnDropHandle::new(reading);
+        let step = next(&mut queue, wanted).await?;
+        Ok(Self { step, queue, means: Means { start, plan, meter }, _reading: reading })
+    }
+}
+
 /// Starts to read, makes a ring after the first step's measure, and gives it to the trainer.
-async fn open(
+pub(super) async fn open(
     connection: &Connection,
     house: &House,
     start: Start,
     outlet: &Outlet,
+    wanted: &Wanted<'_>,
 ) -> Result<Source, Error> {
     let description = start.description();
     let plan = Arc::clone(&start.plan);
@@ -71,12 +131,8 @@ async fn open(
     let mut memory = Leased::new(house, start.memory).await?;
 
     let meter = Meter::new(start.memory / 2);
-    let (sender, mut queue) = mpsc::unbounded_channel();
-    let reading = house.drain.spawn("reader", reader::read(start, meter.clone(), sender));
-    let reading = AbortOnDropHandle::new(reading);
-
-    let step = next(&mut queue).await?;
-    let slot_bytes = slot_bytes(&plan, rows_per_step, step.as_ref())?;
+    let source = Source::begin(house, start, Arc::clone(&plan), meter.clone(), wanted).await?;
+    let slot_bytes = slot_bytes(&plan, rows_per_step, source.step.as_ref())?;
     if !said_memory {
         memory.grow_to(house, size::needed(slot_bytes)).await?;
     }
@@ -89,12 +145,18 @@ async fn open(
     let opened = ToTrainer::Opened { slots: ring.slots(), slot_bytes: ring.slot_bytes() };
     connection.send(&opened, Some(ring.fd())).await.map_err(|error| lost(&error))?;
     tracing::info!(slots = ring.slots(), slot_bytes = ring.slot_bytes(), "feed opened");
-    Ok(Source { step, queue, _reading: reading })
+    Ok(source)
 }
 
-async fn next(queue: &mut UnboundedReceiver<Item>) -> Result<Option<Step>, Error> {
+/// The next step that is wanted.
+async fn next(queue: &mut UnboundedReceiver<Item>, wanted: &Wanted<'_>) -> Result<Option<Step>, Error> {
     let broke = || Error::new(Code::Internal, "the feed's reader broke: the sidecar's log has more");
-    queue.recv().await.ok_or_else(broke)?
+    loop {
+        match queue.recv().await.ok_or_else(broke)?? {
+            Some(step) if !wanted(&step) => {}
+            other => return Ok(other),
+        }
+    }
 }
 
 /// Bytes of a slot. Exact where all columns are numbers; else texts are taken to be as long as those of
@@ -135,7 +197,7 @@ async fn hand_over(
     let (epoch, number, rows) = (step.epoch, step.step, step.rows);
     let packed = packing::pack(house, Arc::clone(plan), slot, step).await?;
     let (memory, leased) = packed.own_memory.unzip();
-    outlet.hand_out(packed.slot, leased);
+    outlet.hand_out(packed.slot, epoch, number, leased);
     metrics::handed_out(rows, packed.bytes);
     let batch = ToTrainer::Batch { slot: packed.slot, epoch, step: number };
     let memory = memory.as_ref().map(|memory| memory.as_fd());

@@ -31,7 +31,7 @@ async fn read_epochs(start: &Start, meter: &Meter, queue: &UnboundedSender<Item>
     let steps = start.subscription.info.steps;
     let end = start.request.epochs.unwrap_or(u64::MAX);
     let mut gateways = start.gateways.clone();
-    let mut ticket = Some(start.subscription.ticket.clone());
+    let mut ticket = start.ticket.clone();
     for epoch in start.request.feed.epoch..end {
         let schema = start.subscription.schema.clone();
         let request = start.request_of(epoch);

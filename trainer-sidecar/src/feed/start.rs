@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_flight::Ticket;
 use penstock_proto::{Code, Error, FeedRequest, Remainder};
 
 use super::{House, description, size};
@@ -11,9 +12,12 @@ use crate::request::Request;
 use crate::subscribe::{Gateways, Link, Subscription};
 
 /// What a feed is made of.
+#[derive(Clone)]
 pub(super) struct Start {
     pub(super) request: Request,
     pub(super) subscription: Subscription,
+    /// For the first epoch read, if it is known to be for the step where that begins.
+    pub(super) ticket: Option<Ticket>,
     pub(super) gateways: Gateways,
     pub(super) link: Link,
     pub(super) plan: Arc<PackPlan>,
@@ -57,11 +61,23 @@ impl Start {
         request.feed.feed.lanes = Some(subscription.info.lanes);
         let plan = PackPlan::new(&subscription.schema, &request.nulls)
             .map_err(|error| Error::chain(error.code(), &error))?;
-        Ok(Self { request, subscription, gateways, link, plan: Arc::new(plan), memory })
+        let ticket = Some(subscription.ticket.clone());
+        Ok(Self { request, subscription, ticket, gateways, link, plan: Arc::new(plan), memory })
     }
 
     pub(super) fn description(&self) -> String {
         description::describe(&self.request, &self.subscription.info, &self.plan)
+    }
+
+    /// The same from another step on.
+    pub(super) fn at(&self, epoch: u64, step: u64) -> Self {
+        let mut moved = self.clone();
+        let feed = &mut moved.request.feed;
+        if (feed.epoch, feed.start_step) != (epoch, step) {
+            (feed.epoch, feed.start_step) = (epoch, step);
+            moved.ticket = None;
+        }
+        moved
     }
 
     /// Rows that steps must have.

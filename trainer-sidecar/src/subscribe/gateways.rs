@@ -39,6 +39,11 @@ impl Gateways {
         &self.known[self.turn]
     }
 
+    /// All that are known.
+    pub(crate) fn all(&self) -> &[Address] {
+        &self.known
+    }
+
     /// Takes in who else serves the feed.
     pub(crate) fn learn(&mut self, locations: &[Address]) {
         for location in locations {
