@@ -145,6 +145,13 @@ class Feed:
         self._check_open()
         return Feed(self._plan, _request.one_epoch(self._request, epoch), self._start, self)
 
+    def _delivery(self, name: str, patience: float) -> "Feed":
+        """The same feed with every step acknowledged, pinned to the files that this process sees."""
+        self._check_open()
+        feed = {**self._request["feed"], "snapshot": self.description["snapshot"], "lanes": self.description["lanes"]}
+        request = _request.acknowledged({**self._request, "feed": feed}, name, patience)
+        return Feed(self._plan, request, self._start, self)
+
     def cursor(self, steps: int = 0) -> dict[str, Any]:
         """The position after ``steps`` batches of this feed, for ``penstock.feed(start=…)``."""
         start = self.description["start"]

@@ -91,6 +91,16 @@ def one_epoch(request: Mapping[str, Any], epoch: int) -> dict[str, Any]:
     return {**request, "feed": feed, "epochs": epoch + 1}
 
 
+def acknowledged(request: Mapping[str, Any], delivery: str, patience: float) -> dict[str, Any]:
+    """The same feed as part of a delivery: a step is done when it is acknowledged.
+
+    The end is held until all ranks that say this name are done, or until nobody gets on for ``patience`` seconds.
+    """
+    if request["epochs"] is None:
+        raise ArgumentError("an endless feed cannot be trained to its end: give it epochs, or take one with feed.epoch(N)")
+    return {**request, "acknowledgement": {"delivery": delivery, "patience_seconds": patience}}
+
+
 def _whole(name: str, value: Any, least: int) -> int:
     try:
         whole: int = value.__index__()

@@ -35,12 +35,37 @@ _DTYPES = {
 }
 
 
+#: The component by which a batch is acknowledged: feed, epoch, step, rank. To the op it is column -1.
+TOKEN = "_batch"
+TOKEN_SPEC = tf.TensorSpec([4], tf.int64)
+
+
 def dataset(feed: "Feed", prefetch: int) -> tf.data.Dataset:
     """See :meth:`penstock.Feed.tf`."""
+    made = _generated(feed, element_spec(feed))
+    # Known lengths spare Keras a step into the end, and an early end becomes an error.
+    made = made.apply(tf.data.experimental.assert_cardinality(length(feed)))
+    return made.prefetch(prefetch) if prefetch else made
+
+
+def acknowledged_dataset(feed: "Feed", prefetch: int) -> tf.data.Dataset:
+    """The same for a feed whose request asks for acknowledgement, with a token in every element.
+
+    The graph is traced in one process and runs in others, whose shares may differ by a row: rows are open.
+    """
+    made = _generated(feed, {**element_spec(feed, open_rows=True), TOKEN: TOKEN_SPEC})
+    return made.prefetch(prefetch) if prefetch else made
+
+
+def acknowledge(token: tf.Tensor) -> tf.Operation:
+    """Says that a batch is done; to be made to depend on the effect of the batch."""
+    return _operation("PenstockAcknowledge", [token], [], {})
+
+
+def _generated(feed: "Feed", spec: dict[str, tf.TensorSpec]) -> tf.data.Dataset:
     _native.register_ops()
-    spec = element_spec(feed)
     # tf.nest flattens dicts by sorted name; the ring has the description's order.
-    position = {name: i for i, name in enumerate(spec)}
+    position = {name: -1 if name == TOKEN else i for i, name in enumerate(spec)}
     columns = [position[name] for name in tf.nest.flatten({name: name for name in spec})]
     flat = tf.nest.flatten(spec)
     types, shapes = [each.dtype for each in flat], [each.shape for each in flat]
@@ -82,15 +107,12 @@ def dataset(feed: "Feed", prefetch: int) -> tf.data.Dataset:
     options = tf.data.Options()
     # Every rank has its own share already.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    made = made.with_options(options)
-    # Known lengths spare Keras a step into the end, and an early end becomes an error.
-    made = made.apply(tf.data.experimental.assert_cardinality(length(feed)))
-    return made.prefetch(prefetch) if prefetch else made
+    return made.with_options(options)
 
 
-def element_spec(feed: "Feed") -> dict[str, tf.TensorSpec]:
-    """Name to ``TensorSpec([rows, …], dtype)``; rows are open under ``remainder="keep"``."""
-    rows = None if feed._request["feed"]["remainder"] == "keep" else feed.rows_per_step
+def element_spec(feed: "Feed", open_rows: bool = False) -> dict[str, tf.TensorSpec]:
+    """Name to ``TensorSpec([rows, …], dtype)``; rows are open under ``remainder="keep"``, or if asked for."""
+    rows = None if open_rows or feed._request["feed"]["remainder"] == "keep" else feed.rows_per_step
     return {
         column.name: tf.TensorSpec([rows, *column.shape], _DTYPES[column.dtype], name=None)
         for column in feed.schema.values()

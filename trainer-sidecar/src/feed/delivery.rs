@@ -23,7 +23,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// All deliveries of a sidecar.
 #[derive(Default)]
-pub(crate) struct Deliveries(Mutex<VecDeque<((String, Rank), Arc<Delivery>)>>);
+pub(crate) struct Deliveries(Mutex<VecDeque<Arc<Delivery>>>);
 
 /// What makes feeds the same for all consumers of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub(super) struct Extent {
 }
 
 struct Delivery {
+    name: String,
+    rank: Rank,
     extent: Extent,
     state: Mutex<State>,
     /// Told of every change.
@@ -71,27 +73,29 @@ impl Deliveries {
     ///
     /// # Errors
     /// The delivery is one of another feed.
-    pub(super) fn enter(&self, name: &str, rank: Rank, extent: Extent) -> Result<Consumer, Error> {
+    pub(super) fn enter(&self, name: &str, rank: Rank, extent: &Extent) -> Result<Consumer, Error> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known.iter().find(|((of, whose), _)| of == name && *whose == rank);
-        let delivery = if let Some((_, delivery)) = found {
+        let found = known.iter().find(|known| known.name == name && known.rank == rank);
+        let delivery = if let Some(delivery) = found {
             Arc::clone(delivery)
         } else {
             let state = State { done_below: extent.first, offered: extent.first, ..State::default() };
             let delivery = Arc::new(Delivery {
+                name: name.to_owned(),
+                rank,
                 extent: extent.clone(),
                 state: Mutex::new(state),
                 changed: watch::Sender::new(()),
             });
             if known.len() >= MOST
-                && let Some(over) = known.iter().position(|(_, delivery)| delivery.tally().is_done())
+                && let Some(over) = known.iter().position(|delivery| delivery.tally().is_done())
             {
                 known.remove(over);
             }
-            known.push_back(((name.to_owned(), rank), Arc::clone(&delivery)));
+            known.push_back(Arc::clone(&delivery));
             delivery
         };
-        if delivery.extent != extent {
+        if delivery.extent != *extent {
             return Err(Error::new(
                 Code::InvalidFeed,
                 format!("delivery \"{name}\" was begun with another feed: give every pass a name of its own"),

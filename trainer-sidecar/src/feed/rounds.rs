@@ -29,7 +29,7 @@ pub(super) async fn run(
     outlet: &Outlet,
     how: &Acknowledgement,
 ) -> Result<(), Error> {
-    let consumer = house.deliveries.enter(&how.delivery, start.request.rank, extent(&start))?;
+    let consumer = house.deliveries.enter(&how.delivery, start.request.rank, &extent(&start))?;
     let consumer = outlet.join(consumer);
     consumer.alone().await;
     let (link, gateways) = (start.link, start.gateways.all().to_vec());

@@ -1,9 +1,12 @@
-//! The TensorFlow ops: open a feed, take its next batch, close it.
+//! The TensorFlow ops: open a feed, take its next batch, close it; say that a batch is done.
+//!
+//! Column -1 of a batch is its token, by which it is acknowledged.
 //!
 //! ```text
 //! PenstockOpen(request, socket, group) -> handle: int64
 //! PenstockNext(handle: int64; columns, output_types, output_shapes) -> components
 //! PenstockClose(handle: int64)
+//! PenstockAcknowledge(token: int64)
 //! ```
 //!
 //! *In:* attributes of a graph and a handle. *Out:* registered ops. *Promise:* rank, world and
@@ -37,11 +40,14 @@ struct Open {
 }
 
 struct Next {
-    columns: Vec<usize>,
+    /// `None` is the token.
+    columns: Vec<Option<usize>>,
     types: Vec<c_int>,
 }
 
 struct Close;
+
+struct Acknowledge;
 
 impl Kernel for Open {
     fn create(construction: &Construction) -> Result<Open, Failure> {
@@ -63,8 +69,8 @@ impl Kernel for Open {
 
 impl Kernel for Next {
     fn create(construction: &Construction) -> Result<Next, Failure> {
-        let columns =
-            construction.ints(c"columns")?.into_iter().map(|column| column as usize).collect::<Vec<_>>();
+        let columns = construction.ints(c"columns")?;
+        let columns: Vec<_> = columns.into_iter().map(|column| usize::try_from(column).ok()).collect();
         let types = construction.types(c"output_types")?;
         if columns.len() != types.len() {
             let text = format!("{} columns for {} outputs", columns.len(), types.len());
@@ -81,9 +87,15 @@ impl Kernel for Next {
                 other => break Arc::new(other?),
             }
         };
-        let last_slot = feed.consumer.held() >= feed.consumer.slots();
-        for (i, (&column, &want)) in self.columns.iter().zip(&self.types).enumerate() {
-            run.outputs.set(i, &batch, column, want, last_slot)?;
+        // A token keeps its slot, so a copy would free nothing.
+        let copy = feed.consumer.held() >= feed.consumer.slots() && !self.columns.contains(&None);
+        for (i, (column, &want)) in self.columns.iter().zip(&self.types).enumerate() {
+            if let Some(column) = *column {
+                run.outputs.set(i, &batch, column, want, copy)?;
+            } else {
+                let words = [run.handle()?, batch.epoch() as i64, batch.step() as i64, feed.rank.into()];
+                run.outputs.token(i, words, Arc::clone(&batch), Arc::clone(&feed))?;
+            }
         }
         Ok(())
     }
@@ -100,6 +112,17 @@ impl Kernel for Close {
     }
 }
 
+impl Kernel for Acknowledge {
+    fn create(_: &Construction) -> Result<Acknowledge, Failure> {
+        Ok(Acknowledge)
+    }
+
+    fn compute(&self, run: &mut Run) -> Result<(), Failure> {
+        let [handle, epoch, step, _] = run.words()?;
+        registry::get_even_closed(handle as u64)?.acknowledge(epoch as u64, step as u64)
+    }
+}
+
 /// One op's definition, in TensorFlow's own words.
 struct Op {
     name: &'static CStr,
@@ -113,7 +136,7 @@ struct Op {
     delete: api::Delete,
 }
 
-const OPS: [Op; 3] = [
+const OPS: [Op; 4] = [
     Op {
         name: c"PenstockOpen",
         attrs: &[c"request: string", c"socket: string", c"group: string = ''"],
@@ -147,6 +170,16 @@ const OPS: [Op; 3] = [
         create: create::<Close>,
         compute: compute::<Close>,
         delete: delete::<Close>,
+    },
+    Op {
+        name: c"PenstockAcknowledge",
+        attrs: &[],
+        input: Some(c"token: int64"),
+        output: None,
+        host: &[c"token"],
+        create: create::<Acknowledge>,
+        compute: compute::<Acknowledge>,
+        delete: delete::<Acknowledge>,
     },
 ];
 

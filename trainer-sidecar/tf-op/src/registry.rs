@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use penstock_ring::{Batch, Consumer, NextError};
@@ -13,11 +13,14 @@ use penstock_ring::{Batch, Consumer, NextError};
 use crate::failure::{Failure, Kind};
 use crate::request::Request;
 
-static TABLE: Mutex<Table> = Mutex::new(Table { feeds: BTreeMap::new(), cancelled: BTreeSet::new() });
+static TABLE: Mutex<Table> =
+    Mutex::new(Table { feeds: BTreeMap::new(), closed: BTreeMap::new(), cancelled: BTreeSet::new() });
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 struct Table {
     feeds: BTreeMap<u64, Arc<Feed>>,
+    /// Closed feeds, for as long as a batch of theirs may still be acknowledged.
+    closed: BTreeMap<u64, Weak<Feed>>,
     /// Groups that were cancelled: a kernel that opens its feed later must hear of it too.
     cancelled: BTreeSet<String>,
 }
@@ -25,6 +28,8 @@ struct Table {
 /// One open feed.
 pub(crate) struct Feed {
     pub(crate) consumer: Consumer,
+    /// Whose share it is.
+    pub(crate) rank: u32,
     name: String,
     group: String,
 }
@@ -69,7 +74,8 @@ pub(crate) fn open(request: &Request, group: &str, deadline: Duration) -> Result
     let consumer = Consumer::open(&request.socket, &request.json, deadline)
         .map_err(|error| Failure::open(&request.name, &error))?;
     let handle = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-    let feed = Feed { consumer, name: request.name.clone(), group: group.to_owned() };
+    let (name, rank, group_of_it) = (request.name.clone(), request.rank, group.to_owned());
+    let feed = Feed { consumer, rank, name, group: group_of_it };
     let mut table = table();
     check_cancelled(&table, group, &request.name)?;
     table.feeds.insert(handle, Arc::new(feed));
@@ -85,10 +91,24 @@ pub(crate) fn get(handle: u64) -> Result<Arc<Feed>, Failure> {
         .ok_or_else(|| Failure::new(Kind::Cancelled, format!("feed {handle} is closed")))
 }
 
+/// The same, closed or not: whoever still has a batch may say what became of it.
+pub(crate) fn get_even_closed(handle: u64) -> Result<Arc<Feed>, Failure> {
+    let closed = table().closed.get(&handle).and_then(Weak::upgrade);
+    closed.map_or_else(|| get(handle), Ok)
+}
+
 /// Ends the feed; batches that are held stay readable.
 pub(crate) fn close(handle: u64) {
     // The guard is gone before the feed drops: dropping talks to the sidecar.
-    let feed = table().feeds.remove(&handle);
+    let feed = {
+        let mut table = table();
+        let feed = table.feeds.remove(&handle);
+        table.closed.retain(|_, feed| feed.strong_count() > 0);
+        if let Some(feed) = &feed {
+            table.closed.insert(handle, Arc::downgrade(feed));
+        }
+        feed
+    };
     if let Some(feed) = feed {
         feed.consumer.cancel();
     }

@@ -18,6 +18,7 @@ const WORLD_SIZE: &str = "PENSTOCK_WORLD_SIZE";
 pub(crate) struct Request {
     pub(crate) name: String,
     pub(crate) socket: PathBuf,
+    pub(crate) rank: u32,
     pub(crate) json: String,
 }
 
@@ -41,6 +42,9 @@ impl Request {
                 feed.insert(field.into(), json!(number(variable, default, &env)?));
             }
         }
+        // A rank that is no number is the sidecar's to refuse.
+        let rank = feed.get("rank").and_then(Value::as_u64).and_then(|rank| rank.try_into().ok());
+        let rank = rank.unwrap_or_default();
         let socket = match socket.strip_prefix("env:") {
             None => socket.into(),
             Some(variable) => env(variable).filter(|value| !value.is_empty()).map(PathBuf::from).ok_or_else(|| {
@@ -49,7 +53,7 @@ impl Request {
                 ))
             })?,
         };
-        Ok(Request { name, socket, json: request.to_string() })
+        Ok(Request { name, socket, rank, json: request.to_string() })
     }
 }
 
@@ -79,6 +83,7 @@ mod tests {
             complete(r#"{"name":"train","feed":{"dataset":"d"}}"#, "env:PENSTOCK_SIDECAR", &launched)
                 .unwrap();
         assert_eq!((request.name.as_str(), request.socket.to_str()), ("train", Some("/run/w3.sock")));
+        assert_eq!(request.rank, 3);
         assert_eq!(feed(request), json!({"dataset": "d", "rank": 3, "world_size": 4}));
         let request = complete(r#"{"feed":{"rank":0,"world_size":1}}"#, "/s.sock", &launched).unwrap();
         assert_eq!(feed(request), json!({"rank": 0, "world_size": 1}));

@@ -15,7 +15,7 @@ use penstock_ring::{Batch, ColumnView, DType};
 
 use crate::api::{Api, Object, Status};
 use crate::failure::{Failure, Kind};
-use crate::registry::TOTAL;
+use crate::registry::{Feed, TOTAL};
 use crate::string;
 
 /// `TF_DataType`.
@@ -79,6 +79,41 @@ impl Outputs {
         let memory = self.allocate(i, tensorflow_type(DType::Int64), &[], size_of::<i64>())?;
         memory.copy_from_slice(&value.to_ne_bytes());
         Ok(())
+    }
+
+    /// What a batch is acknowledged by: feed, epoch, step and rank, int64. The slot, and the connection that
+    /// an acknowledgement goes over, are kept until the last copy of it is gone.
+    pub(crate) fn token(
+        &mut self,
+        i: usize,
+        words: [i64; 4],
+        batch: Arc<Batch>,
+        feed: Arc<Feed>,
+    ) -> Result<(), Failure> {
+        let dims = [words.len() as i64];
+        let token = Box::into_raw(Box::new(Token { words, _batch: batch, _feed: feed }));
+        let dtype = tensorflow_type(DType::Int64);
+        // SAFETY: the words come first in the token, which lives until `forget` takes it back. TensorFlow
+        // does not write into buffers that it does not own.
+        let tensor = unsafe {
+            (self.api.new_tensor)(
+                dtype,
+                dims.as_ptr(),
+                1,
+                token.cast(),
+                size_of_val(&words),
+                forget,
+                token.cast(),
+            )
+        };
+        if tensor.is_null() {
+            return Err(Failure::new(Kind::Fault, format!("TensorFlow made no tensor of output {i}")));
+        }
+        // SAFETY: context and status are alive during the run; the output takes its own reference.
+        unsafe { (self.api.set_output)(self.context, i as c_int, tensor, self.status.object()) };
+        // SAFETY: this drops our reference, the only one we have.
+        unsafe { (self.api.delete_tensor)(tensor) };
+        self.status.check("set an output")
     }
 
     fn share(
@@ -165,6 +200,20 @@ impl Outputs {
         // context keeps it alive until then, which is longer than the borrow of `self`.
         Ok(unsafe { std::slice::from_raw_parts_mut(data.cast::<u8>(), bytes) })
     }
+}
+
+/// Aligned as TensorFlow wants it, for it copies a buffer that is not, and lets go of it.
+#[repr(C, align(128))]
+struct Token {
+    words: [i64; 4],
+    _batch: Arc<Batch>,
+    _feed: Arc<Feed>,
+}
+
+/// TensorFlow's callback when the last tensor over a token is gone.
+unsafe extern "C" fn forget(_data: Object, _bytes: usize, token: Object) {
+    // SAFETY: `token` made the pointer by into_raw, and TensorFlow calls back once.
+    drop(unsafe { Box::from_raw(token.cast::<Token>()) });
 }
 
 /// TensorFlow's callback when the last tensor over a column is gone.

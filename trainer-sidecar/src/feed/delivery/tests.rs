@@ -8,7 +8,7 @@ fn extent() -> Extent {
 }
 
 fn enter(deliveries: &Deliveries) -> Consumer {
-    deliveries.enter("d", Rank::ZERO, extent()).unwrap()
+    deliveries.enter("d", Rank::ZERO, &extent()).unwrap()
 }
 
 /// Hands out steps by their index, each in the slot of the same number.
@@ -91,9 +91,9 @@ fn a_name_is_one_feeds_and_a_step_one_of_its_own() {
     let deliveries = Deliveries::default();
     let consumer = enter(&deliveries);
     let other = Extent { end: 12, ..extent() };
-    assert!(deliveries.enter("d", Rank::ZERO, other.clone()).is_err());
-    assert!(deliveries.enter("d", other_rank, other.clone()).is_ok());
-    assert!(deliveries.enter("e", Rank::ZERO, other).is_ok());
+    assert!(deliveries.enter("d", Rank::ZERO, &other).is_err());
+    assert!(deliveries.enter("d", other_rank, &other).is_ok());
+    assert!(deliveries.enter("e", Rank::ZERO, &other).is_ok());
     for (epoch, step) in [(0, 0), (0, 4), (2, 0), (u64::MAX, 1)] {
         assert!(consumer.acknowledge(epoch, step).is_err(), "step {step} of epoch {epoch}");
     }

@@ -105,18 +105,32 @@ impl Construction {
 impl Run {
     /// The int64 scalar of input 0.
     pub(super) fn handle(&self) -> Result<i64, Failure> {
+        self.words::<1>().map(|[handle]| handle)
+    }
+
+    /// The int64 elements of input 0.
+    pub(super) fn words<const N: usize>(&self) -> Result<[i64; N], Failure> {
         let Outputs { api, context, status } = &self.outputs;
         let mut tensor: Object = std::ptr::null_mut();
         // SAFETY: context and status are alive during the run; the tensor is ours to delete.
         unsafe { (api.input)(*context, 0, &raw mut tensor, status.object()) };
-        status.check("read the handle")?;
+        status.check("read an input")?;
         // SAFETY: the tensor was just given.
-        let data = unsafe { (api.tensor_data)(tensor) }.cast::<i64>();
-        // SAFETY: the op's definition says int64; a scalar has one.
-        let handle = unsafe { data.read_unaligned() };
+        let bytes = unsafe { (api.tensor_bytes)(tensor) };
+        let words = if bytes == size_of::<[i64; N]>() {
+            // SAFETY: as above.
+            let data = unsafe { (api.tensor_data)(tensor) }.cast::<[i64; N]>();
+            // SAFETY: the op's definition says int64, and there are as many as needed.
+            Ok(unsafe { data.read_unaligned() })
+        } else {
+            Err(Failure::new(
+                Kind::Argument,
+                format!("the input has {bytes} bytes, not {N} numbers of int64"),
+            ))
+        };
         // SAFETY: given to us above, deleted once.
         unsafe { (api.delete_tensor)(tensor) };
-        Ok(handle)
+        words
     }
 }
 
