@@ -140,6 +140,18 @@ class Feed:
         self._check_open()
         return _tf.dataset(self, prefetch)
 
+    def tf1_queue(self, capacity: int = 2) -> "dict[str, tf.Tensor]":
+        """The feed's next batch as tensors of a TensorFlow 1 graph, out of an input queue of ``capacity`` batches.
+
+        The queue is filled by a QueueRunner, which ``MonitoredTrainingSession`` starts, in the process that
+        the session belongs to; dequeuing raises OutOfRangeError after the last batch. Put it on the worker's own
+        device: ``with tf.device("/job:worker/task:0/cpu:0"): batch = feed.tf1_queue()``.
+        """
+        from . import _tf1
+
+        self._check_open()
+        return _tf1.queue(self, capacity)
+
     def epoch(self, epoch: int) -> "Feed":
         """The same feed for this one epoch, counted from 0."""
         self._check_open()

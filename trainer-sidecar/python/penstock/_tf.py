@@ -7,7 +7,7 @@ feed's end, and closes what it opened. ``Dataset.map`` over an op would turn the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 import tensorflow as tf
 
@@ -76,21 +76,15 @@ def _generated(feed: "Feed", spec: dict[str, tf.TensorSpec]) -> tf.data.Dataset:
         return _op("PenstockOpen", [], [tf.int64], {k: _text(v) for k, v in attrs.items()}, [tf.TensorShape([])])[0]
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int64)])
-    def following(handle: tf.Tensor) -> Sequence[tf.Tensor]:
-        value = tf.compat.v1.AttrValue
-        attrs = {
-            "columns": value(list=value.ListValue(i=columns)),
-            "output_types": value(list=value.ListValue(type=[each.as_datatype_enum for each in types])),
-            "output_shapes": value(list=value.ListValue(shape=[each.as_proto() for each in shapes])),
-        }
-        return _op("PenstockNext", [handle], types, attrs, shapes)
+    def next_batch(handle: tf.Tensor) -> Sequence[tf.Tensor]:
+        return following(handle, columns, types, shapes)
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int64)])
     def finalize(handle: tf.Tensor) -> tf.Tensor:
         with tf.control_dependencies([_operation("PenstockClose", [handle], [], {})]):
             return tf.identity(handle)
 
-    functions = [function.get_concrete_function() for function in (init, following, finalize)]
+    functions = [function.get_concrete_function() for function in (init, next_batch, finalize)]
     variant = tf.raw_ops.GeneratorDataset(
         init_func_other_args=[],
         next_func_other_args=[],
@@ -108,6 +102,19 @@ def _generated(feed: "Feed", spec: dict[str, tf.TensorSpec]) -> tf.data.Dataset:
     # Every rank has its own share already.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return made.with_options(options)
+
+
+def following(
+    handle: tf.Tensor, columns: Iterable[int], types: Sequence[tf.DType], shapes: Sequence[tf.TensorShape]
+) -> list[tf.Tensor]:
+    """These columns of the next batch of an open feed."""
+    value = tf.compat.v1.AttrValue
+    attrs = {
+        "columns": value(list=value.ListValue(i=columns)),
+        "output_types": value(list=value.ListValue(type=[each.as_datatype_enum for each in types])),
+        "output_shapes": value(list=value.ListValue(shape=[each.as_proto() for each in shapes])),
+    }
+    return _op("PenstockNext", [handle], types, attrs, shapes)
 
 
 def element_spec(feed: "Feed", open_rows: bool = False) -> dict[str, tf.TensorSpec]:

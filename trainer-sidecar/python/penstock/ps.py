@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 import uuid
@@ -34,8 +35,13 @@ __all__ = ["Counts", "EpochError", "acknowledge", "epoch", "serve", "serve_unles
 _IN_FLIGHT = 2
 #: Beyond the sidecars' patience, which has the better words for whoever is missing.
 _MARGIN_SECONDS = 15.0
+#: For calls that are under way when another has failed.
+_JOIN_SECONDS = 5.0
 #: A worker's kernels wait for batches in these threads, and others must be left to acknowledge.
 _THREADS = 8
+
+#: Of the parameter servers, the one that counts.
+_COUNTING_SERVER = "/job:ps/replica:0/task:0/device:CPU:0"
 
 Step = Callable[[Mapping[str, tf.Tensor]], Any]
 acknowledge = _tf.acknowledge
@@ -49,13 +55,14 @@ class Counts(NamedTuple):
     """What the parameter servers counted in an epoch.
 
     rows
-        Rows whose update was applied, each as often as it was (padding of ``remainder="pad"`` left out).
+        Rows whose update was applied, each counted once (padding of ``remainder="pad"`` left out).
     steps
-        Batches whose update was applied at least once, over all ranks.
-    repeated_rows, repeated_steps
-        Of these, applied more than once: a worker died between an update and its acknowledgement.
+        Batches whose update was applied, over all ranks.
+    repeated_rows
+        Rows that were trained again, or may have been: their worker died between an update and its
+        acknowledgement.
     skipped_steps
-        Offered again and, under ``guarded``, not applied again.
+        Batches that came again and, under ``guarded``, were not applied again.
     empty
         Calls of the workers that found nothing left to do.
     rows_by_rank
@@ -67,7 +74,6 @@ class Counts(NamedTuple):
     rows: int
     steps: int
     repeated_rows: int
-    repeated_steps: int
     skipped_steps: int
     empty: int
     rows_by_rank: tuple[int, ...]
@@ -110,11 +116,14 @@ def epoch(
     """Trains on every row of ``feed`` once, over all workers of the coordinator, and counts on the servers.
 
     step
-        Takes a batch, a dict of tensors ``[rows, …]``, and applies its update to variables of the strategy.
-        It is traced like the body of a ``tf.function``; what it returns is ignored. A batch may have no rows
-        under ``remainder="keep"``.
+        Takes a batch, a dict of tensors ``[rows, …]``, and applies its update to variables of the strategy,
+        or returns a function without arguments that does: that one runs on the first parameter server,
+        which marks the batch as applied in the same breath. It is traced like the body of a
+        ``tf.function``. A batch may have no rows under ``remainder="keep"``.
     guarded
-        The server keeps which batches of which rank it has applied, and skips one that comes again.
+        The server skips a batch that comes again after it was applied; the step must return a function. A
+        model of one variable on the first server is then trained once on every row whatever dies; with
+        several, a worker's death may still fall between two of them.
     deadline
         Seconds without any batch being finished after which the epoch ends with an error that names the
         ranks that are missing.
@@ -131,7 +140,12 @@ def epoch(
     first = int(start["epoch"]) * feed.steps_per_epoch + int(start["step"])
     loop = _loop(coordinator, step, workers, len(feed), feed.steps_per_epoch, guarded)
     loop.reset()
-    iterator = iter(coordinator.create_per_worker_dataset(lambda: _tf.acknowledged_dataset(delivery, prefetch)))
+
+    @tf.autograph.experimental.do_not_convert
+    def dataset() -> tf.data.Dataset:
+        return _tf.acknowledged_dataset(delivery, prefetch)
+
+    iterator = iter(coordinator.create_per_worker_dataset(dataset))
     arguments = (iterator, tf.constant(first, tf.int64))
     started = time.monotonic()
     empty = _Drive(coordinator, loop.call, arguments, workers * _IN_FLIGHT).to_end(
@@ -144,15 +158,16 @@ class _Loop:
     """A step with its counters on a parameter server. Traced once, and used for many epochs."""
 
     def __init__(self, step: Step, workers: int, steps: int, steps_per_epoch: int, guarded: bool) -> None:
-        # Not the strategy's to shard: one server counts, in one operation.
-        with tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
-            self._applied = tf.Variable(tf.zeros([workers, steps], tf.int64), trainable=False)
-            # Rows, rows that were applied before, steps that were skipped.
+        # Not the strategy's to shard: one server counts.
+        with tf.device(_COUNTING_SERVER):
+            shape = [workers, steps]
+            # How often the update of a step was begun, and whether it was done.
+            self._begun, self._done = (tf.Variable(tf.zeros(shape, tf.int64), trainable=False) for _ in range(2))
+            # Rows, rows of steps that came again, steps that were skipped.
             self._totals = tf.Variable(tf.zeros([workers, 3], tf.int64), trainable=False)
-        self._step, self._steps_per_epoch, self._guarded = step, steps_per_epoch, guarded
-        self.call = tf.function(self._call, reduce_retracing=True)
-        # A call is over when all that it does is done, whatever it returns.
-        self._update = tf.function(self._update_and_say_so)
+        self._step = step if hasattr(step, "get_concrete_function") else tf.autograph.to_graph(step)
+        self._steps_per_epoch, self._guarded = steps_per_epoch, guarded
+        self.call = tf.function(self._call, autograph=False, reduce_retracing=True)
 
     def _call(self, iterator: Any, first: tf.Tensor) -> tf.Tensor:
         optional = iterator.get_next_as_optional()
@@ -164,40 +179,66 @@ class _Loop:
         batch = dict(element)
         token = batch.pop(_tf.TOKEN)
         place = tf.stack([token[3], token[1] * self._steps_per_epoch + token[2] - first])[tf.newaxis]
-        before = tf.gather_nd(self._applied, place)[0]
         rows = _rows(batch)
-        applied = lambda: self._apply(batch, place, before, rows)
-        done = tf.cond(before > 0, lambda: self._skip(place), applied) if self._guarded else applied()
-        with tf.control_dependencies([done]):
+        begun = [] if self._guarded else [self._begin(place)]
+        with tf.control_dependencies(begun), _Operations() as made:
+            apply = self._step(batch)
+        if callable(apply):
+            last = [self._finish(apply, place, rows)]
+        elif self._guarded:
+            raise ArgumentError("under guarded=True the step returns a function that applies its update: return lambda: …")
+        else:
+            with tf.control_dependencies([*begun, *made.operations]):
+                last = self._mark(place, rows, *begun)
+        with tf.control_dependencies(last):
             acknowledged = acknowledge(token)
         with tf.control_dependencies([acknowledged]):
             return tf.constant(1, tf.int64)
 
-    def _apply(self, batch: Mapping[str, tf.Tensor], place: tf.Tensor, before: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        with tf.control_dependencies([self._update(batch)]):
-            again = tf.where(before > 0, rows, tf.zeros_like(rows))
-            marked = self._applied.scatter_nd_add(place, tf.ones([1], tf.int64))
-            counted = self._totals.scatter_nd_add(_row(place), tf.stack([rows, again, tf.zeros_like(rows)])[tf.newaxis])
-        return _after([marked, counted])
+    def _begin(self, place: tf.Tensor) -> tf.Tensor:
+        """Whether a step that applies its update by itself was begun before, and so may have been applied."""
+        begun = self._begun.scatter_nd_add(place, tf.ones([1], tf.int64))
+        return tf.gather_nd(begun, place)[0] > 1
 
-    def _skip(self, place: tf.Tensor) -> tf.Tensor:
-        return _after([self._totals.scatter_nd_add(_row(place), tf.constant([[0, 0, 1]], tf.int64))])
+    def _finish(self, apply: Callable[[], Any], place: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Applies an update and marks it as done, both on the server: no death of a worker comes between."""
+        with tf.device(_COUNTING_SERVER):
+            place, rows = tf.identity(place), tf.identity(rows)
+            with tf.control_dependencies([place, rows]):
+                again = tf.gather_nd(self._done, place)[0] > 0
 
-    def _update_and_say_so(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        self._step(batch)
-        return tf.constant(0)
+            def update() -> tf.Tensor:
+                with tf.device(_COUNTING_SERVER), tf.control_dependencies([place, rows]):
+                    with _Operations() as made:
+                        apply()
+                    with tf.control_dependencies(made.operations):
+                        return _after(self._mark(place, rows, again))
+
+            def skip() -> tf.Tensor:
+                with tf.device(_COUNTING_SERVER):
+                    return _after([self._totals.scatter_nd_add(place[:, :1], tf.constant([[0, 0, 1]], tf.int64))])
+
+            return tf.cond(again, skip, update) if self._guarded else update()
+
+    def _mark(self, place: tf.Tensor, rows: tf.Tensor, again: tf.Tensor) -> list[Any]:
+        """Marks a step as done; its rows count once, and as repeated if it came again."""
+        is_first = tf.gather_nd(self._done, place)[0] == 0
+        none = tf.zeros_like(rows)
+        totals = tf.stack([tf.where(is_first, rows, none), tf.where(again, rows, none), none])[tf.newaxis]
+        with tf.control_dependencies([totals]):
+            marked = self._done.scatter_nd_update(place, tf.ones([1], tf.int64))
+            return [marked, self._totals.scatter_nd_add(place[:, :1], totals)]
 
     def reset(self) -> None:
-        self._applied.assign(tf.zeros_like(self._applied))
-        self._totals.assign(tf.zeros_like(self._totals))
+        for variable in (self._begun, self._done, self._totals):
+            variable.assign(tf.zeros_like(variable))
 
     def counts(self, empty: int, seconds: float) -> Counts:
-        applied, totals = self._applied.numpy(), self._totals.numpy()
+        totals = self._totals.numpy()
         return Counts(
             rows=int(totals[:, 0].sum()),
-            steps=int((applied > 0).sum()),
+            steps=int(self._done.numpy().sum()),
             repeated_rows=int(totals[:, 1].sum()),
-            repeated_steps=int((applied - 1).clip(0).sum()),
             skipped_steps=int(totals[:, 2].sum()),
             empty=empty,
             rows_by_rank=tuple(totals[:, 0].tolist()),
@@ -205,9 +246,21 @@ class _Loop:
         )
 
     def missing(self, steps: int) -> str:
-        """Which ranks' steps were not all applied."""
-        done = (self._applied.numpy() > 0).sum(axis=1)
+        """Which ranks' steps are not all done."""
+        done = self._done.numpy().sum(axis=1)
         return ", ".join(f"rank {rank} ({count} of {steps} steps)" for rank, count in enumerate(done) if count < steps)
+
+
+class _Operations:
+    """What is added to the graph inside the block."""
+
+    def __enter__(self) -> "_Operations":
+        self._graph = tf.compat.v1.get_default_graph()
+        self._known = len(self._graph.get_operations())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.operations = self._graph.get_operations()[self._known :]
 
 
 class _Drive:
@@ -262,13 +315,31 @@ class _Drive:
         if self._error is None:
             self._coordinator.join()
             return self._empty
-        if not isinstance(self._error, EpochError):
-            # Others hear only that they were cancelled; the coordinator knows who was first.
+        if isinstance(self._error, EpochError):
+            raise self._error
+        error = self._first_error() or self._error
+        held = re.search(r"feed '.*the end is held until.*", str(error))
+        if held:
+            raise EpochError(held.group().strip()) from error
+        raise error
+
+    def _first_error(self) -> Optional[BaseException]:
+        """What the coordinator says was first: calls beside it hear only that they were cancelled.
+
+        It waits for calls that are under way, also on a worker that never returns; so do not we.
+        """
+        found: list[BaseException] = []
+
+        def join() -> None:
             try:
                 self._coordinator.join()
-            except Exception as first:
-                self._error = first
-        raise self._error
+            except Exception as error:
+                found.append(error)
+
+        thread = threading.Thread(target=join, name="penstock-join", daemon=True)
+        thread.start()
+        thread.join(_JOIN_SECONDS)
+        return found[0] if found else None
 
 
 _loops: "weakref.WeakKeyDictionary[Any, dict[Any, _Loop]]" = weakref.WeakKeyDictionary()
@@ -288,10 +359,6 @@ def _rows(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     if "_valid" in batch:
         return tf.math.count_nonzero(batch["_valid"], dtype=tf.int64)
     return tf.shape(next(iter(batch.values())), out_type=tf.int64)[0]
-
-
-def _row(place: tf.Tensor) -> tf.Tensor:
-    return place[:, :1]
 
 
 def _after(operations: list[Any]) -> tf.Tensor:
