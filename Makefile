@@ -11,7 +11,7 @@ NAME   ?=
 .PHONY: help demo test test-rust test-python bench develop build lint format licences clean
 
 help:
-	@echo 'make demo      train a model on scikit-learn digits, fed by penstock, and print the report'
+	@echo 'make demo      train on digits and on flights, fed by penstock, and print the reports'
 	@echo 'make test      every suite, with whatever it needs set up first'
 	@echo 'make bench     all benches beside their peers; NAME=flight for one'
 	@echo 'make develop   build, and install the Python package into target/venv'
@@ -19,6 +19,7 @@ help:
 
 demo: develop
 	$(PY) launcher/examples/digits/demo.py
+	$(PY) launcher/examples/flights/demo.py
 
 # The package as a user has it: optimised binary and op library inside.
 develop: $(VENV)/.ready

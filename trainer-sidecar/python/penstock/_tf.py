@@ -1,4 +1,4 @@
-"""A feed as ``tf.data.Dataset``. TensorFlow is imported here and nowhere else.
+"""A feed as ``tf.data.Dataset``, and its batches as tensors of any graph.
 
 The dataset is a raw GeneratorDataset: its iterator opens a ring of its own, takes batches until the
 feed's end, and closes what it opened. ``Dataset.map`` over an op would turn the end into an error, and

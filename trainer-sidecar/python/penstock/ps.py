@@ -14,6 +14,7 @@ may be trained twice after a death: between its update and its acknowledgement a
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -165,7 +166,7 @@ class _Loop:
             self._begun, self._done = (tf.Variable(tf.zeros(shape, tf.int64), trainable=False) for _ in range(2))
             # Rows, rows of steps that came again, steps that were skipped.
             self._totals = tf.Variable(tf.zeros([workers, 3], tf.int64), trainable=False)
-        self._step = step if hasattr(step, "get_concrete_function") else tf.autograph.to_graph(step)
+        self._step = _converted(step)
         self._steps_per_epoch, self._guarded = steps_per_epoch, guarded
         self.call = tf.function(self._call, autograph=False, reduce_retracing=True)
 
@@ -318,6 +319,8 @@ class _Drive:
         if isinstance(self._error, EpochError):
             raise self._error
         error = self._first_error() or self._error
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, _JOIN_SECONDS)
         held = re.search(r"feed '.*the end is held until.*", str(error))
         if held:
             raise EpochError(held.group().strip()) from error
@@ -352,6 +355,15 @@ def _loop(coordinator: Any, step: Step, *shape: Any) -> _Loop:
     if key not in known:
         known[key] = _Loop(step, *shape)
     return known[key]
+
+
+def _converted(step: Step) -> Step:
+    """With Python's own `if` and `for` over tensors, as in a ``tf.function``."""
+    if hasattr(step, "get_concrete_function"):
+        return step
+    bound = getattr(step, "__self__", None)
+    converted: Step = tf.autograph.to_graph(getattr(step, "__func__", step))
+    return converted if bound is None else functools.partial(converted, bound)
 
 
 def _rows(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
