@@ -55,6 +55,8 @@ def step(batch):
         work = tf.tanh(tf.matmul(work, work) * 0.01)
     with tf.control_dependencies([work]):
         ids = tf.identity(batch["id"])
+    if disturb == "fail":
+        tf.debugging.assert_less(tf.reduce_max(batch["id"]), tf.constant(900, tf.int64), "an id of the last hundred")
     update = lambda: seen.scatter_add(tf.IndexedSlices(tf.ones_like(ids), ids))
     if guarded:
         return update
@@ -181,6 +183,12 @@ def test_a_killed_chief_ends_the_job_by_name(job):
     done = job("kill chief-0")
     assert done.code == 137, done.said
     assert "failed: chief:0 was killed by SIGKILL" in done.said
+
+
+def test_a_step_that_fails_ends_the_epoch_with_its_own_error(job):
+    done = job("fail")
+    assert done.code == 1, done.said
+    assert "an id of the last hundred" in done.said
 
 
 def test_a_worker_that_never_returns_ends_the_epoch_with_its_rank(job):
