@@ -8,10 +8,11 @@ PACKAGE := trainer-sidecar/python
 TOOLS  ?= $(HOME)/.cache/penstock/tools
 NAME   ?=
 
-.PHONY: help demo test test-rust test-python bench develop build lint format licences clean
+.PHONY: help demo demo-hdfs test test-rust test-python bench develop build lint format licences clean
 
 help:
 	@echo 'make demo      train on digits and on flights, fed by penstock, and print the reports'
+	@echo 'make demo-hdfs flights again, from a real HDFS that is started for it'
 	@echo 'make test      every suite, with whatever it needs set up first'
 	@echo 'make bench     all benches beside their peers; NAME=flight for one'
 	@echo 'make develop   build, and install the Python package into target/venv'
@@ -20,6 +21,10 @@ help:
 demo: develop
 	$(PY) launcher/examples/digits/demo.py
 	$(PY) launcher/examples/flights/demo.py
+
+# The flights again, from a real HDFS on this machine.
+demo-hdfs: develop
+	$(PY) launcher/examples/flights/demo.py --hdfs
 
 # The package as a user has it: optimised binary and op library inside.
 develop: $(VENV)/.ready
