@@ -36,7 +36,7 @@ def evidence_of(run: pathlib.Path) -> list[dict[str, np.ndarray]]:
 def exactly_once(report: Report, evidence: list[dict[str, np.ndarray]], expected: np.ndarray) -> None:
     """Every epoch's valid ids, over all workers, are the ids of the files, each once."""
     steps = {len(worker["ids"]) for worker in evidence}
-    report.promise("equal steps", len(steps) == 1, f"{steps} on every worker")
+    report.promise("equal steps", len(steps) == 1, f"{sorted(steps)[0]} on every worker" if len(steps) == 1 else f"they differ: {sorted(steps)}")
     per_epoch = int(evidence[0]["steps_per_epoch"])
     epochs = min(steps) // per_epoch
     wrong, orders = [], []
