@@ -1,4 +1,7 @@
-"""Reads a whole feed with the stock Flight client and prints what it saw as one JSON line."""
+"""Reads a whole feed with the stock Flight client and prints what it saw as one JSON line.
+
+    read_flight.py ADDRESS BATCH_SIZE [COLUMN …]
+"""
 
 import json
 import sys
@@ -6,9 +9,9 @@ import time
 
 import pyarrow.flight as fl
 
-address, batch_size = sys.argv[1], int(sys.argv[2])
+address, batch_size, columns = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 client = fl.connect(address)
-command = json.dumps({"dataset": "bench", "batch_size": batch_size}).encode()
+command = json.dumps({"dataset": "bench", "columns": columns, "batch_size": batch_size, "remainder": "keep"}).encode()
 
 cpu, start = time.process_time(), time.perf_counter()
 info = client.get_flight_info(fl.FlightDescriptor.for_command(command))

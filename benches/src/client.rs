@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
+use crate::median::median;
+
 /// What a reader saw, over the whole stream.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Read {
@@ -22,6 +24,35 @@ impl Read {
     pub(crate) fn gigabytes_a_second(&self) -> f64 {
         self.bytes / self.seconds / 1e9
     }
+}
+
+/// One reading, and what it cost the server.
+pub(crate) struct Run {
+    pub(crate) read: Read,
+    pub(crate) server_cpu_s: f64,
+}
+
+impl Run {
+    pub(crate) fn measure(server: u32, read: impl FnOnce() -> Result<Read>) -> Result<Self> {
+        let before = cpu_seconds(server)?;
+        let read = read()?;
+        Ok(Self { read, server_cpu_s: cpu_seconds(server)? - before })
+    }
+}
+
+/// The median speed in GB/s.
+pub(crate) fn rate(runs: &[Run]) -> f64 {
+    median(runs.iter().map(|run| run.read.gigabytes_a_second()))
+}
+
+/// The median CPU seconds of the server.
+pub(crate) fn server_cpu(runs: &[Run]) -> f64 {
+    median(runs.iter().map(|run| run.server_cpu_s))
+}
+
+/// The median CPU seconds of server and reader together.
+pub(crate) fn total_cpu(runs: &[Run]) -> f64 {
+    median(runs.iter().map(|run| run.server_cpu_s + run.read.cpu_s))
 }
 
 /// The interpreter that has pyarrow and penstock; `make bench` names it.
@@ -49,7 +80,7 @@ pub(crate) fn read(name: &str, arguments: &[&str]) -> Result<Read> {
 }
 
 /// CPU seconds that a process has used so far, children not counted.
-pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
+fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("process {pid} is gone"))?;
     let after_name = stat.rsplit_once(')').context("/proc/PID/stat has no command name")?.1;

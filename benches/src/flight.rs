@@ -10,8 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use penstock_tests::data::{self, Shape};
 use penstock_tests::process::Daemon;
 
-use crate::client::{self, Read};
-use crate::median::median;
+use crate::client::{self, Run};
 use crate::report::{Line, Report};
 
 /// Interleaved runs a figure is the median of.
@@ -21,7 +20,7 @@ const BATCH_ROWS: u64 = 1024;
 const SHAPE: Shape = Shape { files: 4, rows_per_file: 128 * 1024, row_group: 16 * 1024, payload: Some(1012) };
 
 pub(crate) fn run() -> Result<Report> {
-    let directory = tempfile_dir()?;
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
     data::write(directory.path(), SHAPE);
     let uri = directory.path().to_str().context("the temporary directory's path is not UTF-8")?;
     let gateway = Daemon::gateway(&["--dataset", &format!("bench={uri}")]);
@@ -51,9 +50,6 @@ pub(crate) fn run() -> Result<Report> {
         );
     }
 
-    let rate = |runs: &[Run]| median(runs.iter().map(|run| run.read.gigabytes_a_second()));
-    let server = |runs: &[Run]| median(runs.iter().map(|run| run.server_cpu_s));
-    let total = |runs: &[Run]| median(runs.iter().map(|run| run.server_cpu_s + run.read.cpu_s));
     let peer_is = |value: f64| BTreeMap::from([("pyarrow server".to_owned(), value)]);
     Ok(Report {
         title: format!(
@@ -64,47 +60,33 @@ pub(crate) fn run() -> Result<Report> {
             Line::rate(
                 "gateway -> pyarrow client",
                 "GB/s",
-                rate(&ours),
-                total(&ours),
-                peer_is(rate(&theirs)),
+                client::rate(&ours),
+                client::total_cpu(&ours),
+                peer_is(client::rate(&theirs)),
             ),
             Line::cost(
                 "gateway CPU, to the pyarrow client",
                 "s",
-                server(&ours),
-                server(&ours),
-                peer_is(server(&theirs)),
+                client::server_cpu(&ours),
+                client::server_cpu(&ours),
+                peer_is(client::server_cpu(&theirs)),
             ),
             Line::rate(
                 "gateway -> sidecar -> numpy",
                 "GB/s",
-                rate(&sidecar),
-                total(&sidecar),
-                peer_is(rate(&theirs)),
+                client::rate(&sidecar),
+                client::total_cpu(&sidecar),
+                peer_is(client::rate(&theirs)),
             ),
             Line::cost(
                 "CPU of all, to numpy",
                 "s",
-                total(&sidecar),
-                total(&sidecar),
-                peer_is(total(&theirs)),
+                client::total_cpu(&sidecar),
+                client::total_cpu(&sidecar),
+                peer_is(client::total_cpu(&theirs)),
             ),
         ],
     })
-}
-
-/// One reading, and what it cost the server.
-struct Run {
-    read: Read,
-    server_cpu_s: f64,
-}
-
-impl Run {
-    fn measure(server: u32, read: impl FnOnce() -> Result<Read>) -> Result<Self> {
-        let before = client::cpu_seconds(server)?;
-        let read = read()?;
-        Ok(Self { read, server_cpu_s: client::cpu_seconds(server)? - before })
-    }
 }
 
 /// pyarrow's own Flight server over the same files. Killed when dropped.
@@ -137,8 +119,4 @@ impl Drop for Peer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn tempfile_dir() -> Result<tempfile::TempDir> {
-    tempfile::tempdir().context("cannot make a temporary directory")
 }

@@ -7,6 +7,7 @@
 
 mod client;
 mod flight;
+mod hdfs;
 mod median;
 mod report;
 
@@ -17,7 +18,7 @@ use crate::report::Report;
 type Bench = fn() -> Result<Report>;
 
 /// Every bench by name.
-const BENCHES: &[(&str, Bench)] = &[("flight", flight::run)];
+const BENCHES: &[(&str, Bench)] = &[("flight", flight::run), ("hdfs", hdfs::run)];
 
 fn main() -> Result<()> {
     let wanted = std::env::args().nth(1).filter(|name| !name.is_empty());

@@ -56,6 +56,12 @@ impl Line {
         Self::beside(best, what.into(), unit, ours, cpu_s, peers)
     }
 
+    /// Holds a rate to a part of its peer's.
+    pub(crate) fn must_reach(self, goal: f64) -> Self {
+        let holds = self.ratio.is_some_and(|ratio| ratio >= goal);
+        Self { goal: Some(goal), holds, ..self }
+    }
+
     fn beside(
         best: Option<f64>,
         what: String,

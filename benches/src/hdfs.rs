@@ -1,0 +1,57 @@
+//! The same Parquet from a real HDFS and from the local disk, through the same gateway to the same client.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use penstock_tests::hdfs::Bed;
+use penstock_tests::process::Daemon;
+
+use crate::client::{self, Run};
+use crate::report::{Line, Report};
+
+/// Interleaved runs a figure is the median of.
+const RUNS: usize = 5;
+const BATCH_ROWS: &str = "8192";
+/// What `make_data.py` writes.
+const ROWS: u64 = 2_000_000;
+
+/// What is read, and which part of the local disk's speed it must reach.
+const SCANS: &[(&str, &[&str], f64)] =
+    &[("scan of 3 of 10 columns", &["c1", "c4", "c8"], 0.8), ("scan of all 10 columns", &[], 0.6)];
+
+pub(crate) fn run() -> Result<Report> {
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let made = Command::new(client::python())
+        .arg(client::script("hdfs/make_data.py"))
+        .arg(directory.path())
+        .status()
+        .context("cannot run hdfs/make_data.py")?;
+    ensure!(made.success(), "hdfs/make_data.py ended with {made}");
+    let mut bed = Bed::start(&[]).context("this bench needs Java 17 and Maven for a real HDFS")?;
+    bed.put(directory.path(), "/bench");
+    let hdfs = Daemon::gateway(&["--dataset", &format!("bench={}/bench", bed.uri())]);
+    let disk = Daemon::gateway(&["--dataset", &format!("bench={}", directory.path().display())]);
+
+    let mut lines = Vec::new();
+    for (what, columns, goal) in SCANS {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            for (gateway, runs) in [(&hdfs, &mut ours), (&disk, &mut theirs)] {
+                let arguments = [&[gateway.address.as_str(), BATCH_ROWS], *columns].concat();
+                let run = Run::measure(gateway.pid(), || client::read("flight/read_flight.py", &arguments))?;
+                ensure!(run.read.rows == ROWS, "a reader saw {} rows of {ROWS}", run.read.rows);
+                runs.push(run);
+            }
+        }
+        let peers = BTreeMap::from([("local disk".to_owned(), client::rate(&theirs))]);
+        let line = Line::rate(*what, "GB/s", client::rate(&ours), client::total_cpu(&ours), peers);
+        lines.push(line.must_reach(*goal));
+    }
+    Ok(Report {
+        title: format!(
+            "hdfs: {ROWS} rows of ten float64 in uncompressed Parquet, steps of {BATCH_ROWS} rows, medians of {RUNS} interleaved runs"
+        ),
+        lines,
+    })
+}
