@@ -21,6 +21,7 @@ help:
 demo: develop
 	$(PY) launcher/examples/digits/demo.py
 	$(PY) launcher/examples/flights/demo.py
+	$(PY) launcher/examples/flights/demo.py --tf1
 
 # The flights again, from a real HDFS on this machine.
 demo-hdfs: develop

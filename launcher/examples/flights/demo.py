@@ -1,7 +1,8 @@
 """Makes the data, runs the job on a chief, two workers and a parameter server, judges it: what `make demo` does.
 
-With `--hdfs` the data lie on a real HDFS that is started for the occasion: `make demo-hdfs`. Exits with 0 if
-the job succeeded and every promise was kept.
+With `--hdfs` the data lie on a real HDFS that is started for the occasion: `make demo-hdfs`. With `--tf1` the
+training is that of `train_tf1.py`, on workers and a parameter server alone. Exits with 0 if the job succeeded and
+every promise was kept.
 """
 
 import contextlib
@@ -15,7 +16,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-OUT = ROOT / "target" / "demo-flights"
+STYLE = "_tf1" if "--tf1" in sys.argv[1:] else ""
+OUT = ROOT / "target" / f"demo-flights{STYLE}"
 
 
 def main() -> int:
@@ -26,7 +28,7 @@ def main() -> int:
     with place(data) as uri:
         job = subprocess.run(
             [
-                *(sys.executable, "-m", "penstock", "run", "--file", HERE / "job.yaml"),
+                *(sys.executable, "-m", "penstock", "run", "--file", HERE / f"job{STYLE}.yaml"),
                 *("--input", f"flights={uri}/train", "--input", f"held-out={uri}/held-out"),
                 *("--python", sys.executable, "--run-dir", run),
             ],

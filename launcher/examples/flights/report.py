@@ -1,4 +1,4 @@
-"""Judges a run of `train.py` by its run directory, prints a short report, fails if a promise was broken.
+"""Judges a run of `train.py` or `train_tf1.py` by its run directory, prints a report, fails if a promise was broken.
 
     python report.py RUN_DIR DATA_DIR
 """
@@ -40,10 +40,27 @@ def exactly_once(report: Report, seen: np.ndarray, ids: np.ndarray, epochs: list
     report.line("shares of the workers", ", ".join(f"{share:,}" for share in epochs[-1]["rows_by_rank"]))
 
 
+def of_workers(report: Report, run: pathlib.Path, ids: np.ndarray) -> list[dict]:
+    """The epochs of `train_tf1.py`, from the ids that came out of the workers' queues."""
+    workers = [np.load(file) for file in sorted(run.glob("worker-*.npz"))]
+    epochs, ids = [], np.sort(ids)
+    for epoch, ends in enumerate(zip(*(worker["ends"] for worker in workers))):
+        shares = [worker[f"ids-{epoch}"] for worker in workers]
+        taken = np.sort(np.concatenate(shares))
+        once, repeated = np.array_equal(taken, ids), len(taken) - len(np.unique(taken))
+        lost = len(np.setdiff1d(ids, taken))
+        text = f"{len(taken):,} ids out of {len(workers)} queues"
+        report.promise(f"each id in epoch {epoch}", once, text + ("" if once else f"; {lost} lost, {repeated} again"))
+        seconds = max(ends) - sum(known["seconds"] for known in epochs)
+        by_rank = [len(share) for share in shares]
+        epochs.append({"rows": len(taken), "repeated_rows": repeated, "rows_by_rank": by_rank, "seconds": seconds})
+    return epochs
+
+
 def judge(run: pathlib.Path, data: pathlib.Path) -> bool:
     report = Report()
     summary = json.loads((run / "summary.json").read_text())
-    print(f"\nflights on a chief, workers and a parameter server, {run}")
+    print(f"\nflights on workers and a parameter server, {run}")
     report.promise("job", summary["state"] == "succeeded", f"{summary['outcome']} in {summary['seconds']:.1f} s")
     if not (run / "result.json").exists():
         report.promise("evidence", False, "none was kept")
@@ -54,8 +71,10 @@ def judge(run: pathlib.Path, data: pathlib.Path) -> bool:
         result["accuracy"] >= result["baseline"] + GAIN,
         f"{result['accuracy']:.1%} on {result['held_out_rows']:,} flights; always in time: {result['baseline']:.1%}",
     )
-    exactly_once(report, np.load(run / "seen.npy"), pq.read_table(data / "train", columns=["id"])["id"].to_numpy(), result["epochs"])
-    last = result["epochs"][-1]
+    ids = pq.read_table(data / "train", columns=["id"])["id"].to_numpy()
+    epochs = result["epochs"] if "epochs" in result else of_workers(report, run, ids)
+    exactly_once(report, np.load(run / "seen.npy"), ids, epochs)
+    last = epochs[-1]
     report.line("speed", f"{last['rows'] / last['seconds']:,.0f} rows/s in the last epoch over all workers")
     for task in summary["tasks"]:
         if task["restarts"]:
