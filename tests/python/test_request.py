@@ -26,7 +26,7 @@ DEFAULTS = dict(
     lanes=None,
     shuffle_bytes=None,
 )
-DESCRIPTION = {"steps_per_epoch": 10, "snapshot": "abc", "batch_size": 8, "lanes": 4}
+DESCRIPTION = {"steps_per_epoch": 10, "snapshot": "abc", "batch_size": 8, "lanes": 4, "order": {"shuffle": "none"}}
 
 
 def build(**arguments):
@@ -76,6 +76,7 @@ def test_everything_said_arrives():
         (dict(rank=0, world_size=9), "batch_size 8 is smaller than the world of 9"),
         (dict(nulls={"a": [1]}), "nulls says [1] for 'a'"),
         (dict(start={"epoch": 1}), "start is no cursor, it lacks version"),
+        (dict(start=5), "start is 5, no cursor"),
         (dict(start=_cursor.at(DESCRIPTION, 5, 0, 3)), "a feed with seed 5, this feed has 0"),
         (dict(start=_cursor.at({**DESCRIPTION, "batch_size": 9}, 0, 0, 3)), "with batch_size 9, this feed has 8"),
         (dict(start={**_cursor.at(DESCRIPTION, 0, 0, 3), "version": 2}), "version 2, this release reads version 1"),
@@ -100,7 +101,7 @@ def test_behind_the_last_step_is_the_next_epoch():
     assert (cursor["epoch"], cursor["step"]) == (3, 5)
 
 
-@pytest.mark.parametrize("field, value", [("snapshot", "xyz"), ("batch_size", 9), ("lanes", 2)])
+@pytest.mark.parametrize("field, value", [("snapshot", "xyz"), ("batch_size", 9), ("lanes", 2), ("order", {"shuffle": "blocks"})])
 def test_a_cursor_of_another_feed_is_refused_when_the_dataset_is_known(field, value):
     cursor = _cursor.at(DESCRIPTION, 0, 0, 3)
     _cursor.check(cursor, DESCRIPTION)
@@ -133,7 +134,7 @@ def test_sources_mean_what_the_environment_says():
 @pytest.mark.parametrize(
     "arguments, text",
     [
-        ((None, None, {}), "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run`"),
+        ((None, None, {}), "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run --input NAME=URI`"),
         ((None, None, LAUNCHED), "say which dataset with dataset=: one of train, test"),
         (("grpc://a:1", None, {}), "say which of its datasets with dataset="),
         (("grpc://a", "d", {}), "grpc://a is no gateway's address: write grpc://HOST:PORT"),
@@ -144,3 +145,14 @@ def test_a_source_that_means_nothing_says_what_to_give(arguments, text):
     with pytest.raises(ArgumentError) as error:
         _source.plan(*arguments)
     assert text in str(error.value)
+
+
+def test_all_that_moves_rows_is_in_a_cursor():
+    def order(**arguments):
+        return _cursor.order(build(**arguments)["feed"])
+
+    assert order(shuffle="rows") == order(shuffle="rows", shuffle_bytes=256 << 20)
+    assert order(shuffle="rows", columns=["a", "b"]) == order(shuffle="rows", columns=["b", "a"])
+    others = [order(shuffle=s) for s in ("none", "blocks", "rows")]
+    others += [order(shuffle="rows", shuffle_bytes=9), order(shuffle="rows", columns=["a"])]
+    assert all(a != b for i, a in enumerate(others) for b in others[:i])

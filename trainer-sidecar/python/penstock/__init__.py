@@ -62,6 +62,7 @@ def feed(
     start: Optional[Mapping[str, Any]] = None,
     lanes: Optional[int] = None,
     shuffle_bytes: Optional[int] = None,
+    memory: Optional[int] = None,
     name: Optional[str] = None,
 ) -> Feed:
     """A feed of a dataset.
@@ -71,7 +72,7 @@ def feed(
         process and end with it); ``grpc://HOST:PORT[,HOST:PORT]`` for running gateways; None in a task
         of ``penstock run``, whose environment says where.
     dataset
-        Which dataset of the gateway; may be left out where there is only one.
+        Which dataset of the gateway; may be left out in a task whose job has one input.
     batch_size
         Rows of the **global** batch, which all ranks consume together.
     columns
@@ -93,6 +94,9 @@ def feed(
         The ``cursor`` of a batch: the feed goes on after it, at any world size.
     lanes
         How many stretches of the order are read at once; by default the plan decides.
+    memory
+        Bytes that the sidecar may hold for this feed; by default a quarter of its own. More means more
+        batches ahead, and more that this process may keep without copying.
     name
         What errors and metrics call this feed; by default the dataset's name.
 
@@ -115,5 +119,6 @@ def feed(
         start=start,
         lanes=lanes,
         shuffle_bytes=shuffle_bytes,
+        memory=memory,
     )
     return Feed(plan, request, start)

@@ -10,7 +10,24 @@ from typing import Any, Mapping
 from .errors import ArgumentError
 
 VERSION = 1
-_FIELDS = ("version", "epoch", "step", "snapshot", "seed", "batch_size", "lanes")
+_FIELDS = ("version", "epoch", "step", "snapshot", "seed", "batch_size", "lanes", "order")
+#: What a gateway takes when a feed says nothing.
+_SHUFFLE_BYTES = 256 << 20
+
+
+def order(feed: Mapping[str, Any]) -> dict[str, Any]:
+    """What beside seed, batch size and lanes decides which row comes when, from a request's ``feed``.
+
+    Windows are cut by the bytes of the columns that are read, so under ``rows`` these count too.
+    """
+    if feed["shuffle"] != "rows":
+        return {"shuffle": feed["shuffle"]}
+    columns = feed.get("columns")
+    return {
+        "shuffle": "rows",
+        "shuffle_bytes": feed.get("shuffle_bytes", _SHUFFLE_BYTES),
+        "columns": sorted(columns) if columns else None,
+    }
 
 
 def after(description: Mapping[str, Any], seed: int, epoch: int, step: int) -> dict[str, Any]:
@@ -27,6 +44,7 @@ def at(description: Mapping[str, Any], seed: int, epoch: int, step: int) -> dict
         "seed": seed,
         "batch_size": description["batch_size"],
         "lanes": description["lanes"],
+        "order": description["order"],
         "epoch": epoch + further,
         "step": step,
     }
@@ -34,6 +52,8 @@ def at(description: Mapping[str, Any], seed: int, epoch: int, step: int) -> dict
 
 def parse(cursor: Mapping[str, Any]) -> dict[str, Any]:
     """Checks what a user gives as ``start``."""
+    if not isinstance(cursor, Mapping):
+        raise ArgumentError(f"start is {cursor!r}, no cursor: give it a batch's .cursor")
     missing = [name for name in _FIELDS if name not in cursor]
     if missing:
         raise ArgumentError(f"start is no cursor, it lacks {', '.join(missing)}: give it a batch's .cursor")
@@ -44,7 +64,7 @@ def parse(cursor: Mapping[str, Any]) -> dict[str, Any]:
 
 def check(cursor: Mapping[str, Any], description: Mapping[str, Any]) -> None:
     """Refuses a cursor of another feed: its position would mean other rows."""
-    for field in ("snapshot", "batch_size", "lanes"):
+    for field in ("snapshot", "batch_size", "lanes", "order"):
         check_field(cursor, field, description[field])
 
 

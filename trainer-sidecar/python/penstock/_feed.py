@@ -187,6 +187,7 @@ class Feed:
             raise ClosedError(f"feed '{self.name}' was closed")
 
     def _checked(self, description: dict[str, Any]) -> dict[str, Any]:
+        description["order"] = _cursor.order(self._request["feed"])
         if self._start is not None:
             _cursor.check(self._start, description)
         return description

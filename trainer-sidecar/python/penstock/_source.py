@@ -43,10 +43,10 @@ def plan(source: Union[None, str, os.PathLike[str]], dataset: Optional[str], env
     if source is None:
         if not launched:
             raise ArgumentError(
-                "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run`"
+                "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run --input NAME=URI`"
             )
         return Plan(_only(dataset, env), (), None, True)
-    text = os.fspath(source)
+    text = os.path.expanduser(os.fspath(source))
     if not text:
         raise ArgumentError("source is empty: give a path, a glob or grpc://HOST:PORT")
     if text.startswith("grpc://"):

@@ -86,7 +86,7 @@ pub enum NextError {
     },
     /// Nothing came because the trainer has every slot.
     #[error(
-        "all {held} slots of the feed are held by this process; drop or copy batches before asking for more, or give the feed more memory"
+        "all {held} slots of the feed are held by this process; copy the arrays that you keep (`batch[\"x\"].copy()`), or give the feed more memory"
     )]
     AllSlotsHeld {
         /// Batches held.
