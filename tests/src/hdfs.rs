@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::process::profile_dir;
+
 /// Lines of its log that a failed test shows.
 const LAST_LINES: usize = 40;
 
@@ -126,7 +128,5 @@ fn is_there(tool: &str) -> bool {
 
 /// Beside the test's own profile, so that every target directory has one.
 fn built() -> PathBuf {
-    // target/PROFILE/deps/hdfs-HASH
-    let test = std::env::current_exe().unwrap();
-    test.ancestors().nth(3).unwrap().join("hdfs-bed")
+    profile_dir().parent().unwrap().join("hdfs-bed")
 }

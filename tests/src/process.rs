@@ -15,10 +15,15 @@ pub fn penstock_bin() -> &'static Path {
     })
 }
 
-fn build() -> PathBuf {
+/// `target/PROFILE`, of which this program is.
+pub(crate) fn profile_dir() -> PathBuf {
     // target/PROFILE/deps/it-HASH for a test, target/PROFILE/penstock-benches for a bench.
     let program = std::env::current_exe().unwrap();
-    let profile = program.ancestors().skip(1).find(|path| !path.ends_with("deps")).unwrap();
+    program.ancestors().skip(1).find(|path| !path.ends_with("deps")).unwrap().to_owned()
+}
+
+fn build() -> PathBuf {
+    let profile = profile_dir();
     let target = profile.parent().unwrap();
     let name = match profile.file_name().unwrap().to_str().unwrap() {
         "debug" => "dev",
