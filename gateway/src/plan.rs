@@ -25,7 +25,7 @@ mod random;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use penstock_proto::{Remainder, Shuffle};
+use penstock_proto::{Feed, Remainder, Shuffle};
 
 pub(crate) use self::cut::Cut;
 pub use self::epoch::{BlockRange, EpochPlan, Window};
@@ -50,6 +50,19 @@ pub struct Order {
     pub shuffle_bytes: u64,
     pub seed: u64,
     pub remainder: Remainder,
+}
+
+impl From<&Feed> for Order {
+    fn from(feed: &Feed) -> Self {
+        Self {
+            batch_size: feed.batch_size,
+            lanes: feed.lanes,
+            shuffle: feed.shuffle,
+            shuffle_bytes: feed.shuffle_bytes,
+            seed: feed.seed,
+            remainder: feed.remainder,
+        }
+    }
 }
 
 /// Why blocks and an order make no plan.

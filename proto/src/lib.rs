@@ -7,7 +7,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
 
 pub mod code;
-pub mod cursor;
 pub mod delivery;
 pub mod feed;
 pub mod ids;
@@ -23,7 +22,6 @@ mod generated {
 }
 
 pub use code::{Code, Error};
-pub use cursor::Cursor;
 pub use feed::{Feed, FeedRequest, Remainder, Shuffle};
 pub use generated::FeedCommand;
 pub use ids::{Rank, SnapshotId, WorldSize};

@@ -69,15 +69,7 @@ impl Planned {
             return Err(Error::new(Code::InvalidFeed, message));
         }
         let shapes = snapshot.block_shapes(&projection);
-        let order = Order {
-            batch_size: feed.batch_size,
-            lanes: feed.lanes,
-            shuffle: feed.shuffle,
-            shuffle_bytes: feed.shuffle_bytes,
-            seed: feed.seed,
-            remainder: feed.remainder,
-        };
-        let plan = Plan::new(&shapes, order).map_err(|e| Error::chain(Code::InvalidFeed, &e))?;
+        let plan = Plan::new(&shapes, Order::from(feed)).map_err(|e| Error::chain(Code::InvalidFeed, &e))?;
         let decoded_bytes = shapes.iter().map(|shape| u128::from(shape.bytes)).sum();
         let block_bytes = block_bytes(&snapshot, &projection);
         Ok(Self { snapshot, projection, plan, decoded_bytes, block_bytes })

@@ -71,13 +71,5 @@ fn order(args: &Args) -> anyhow::Result<Order> {
         "remainder": args.remainder,
         "lanes": args.lanes,
     });
-    let feed = FeedRequest::parse(command.to_string().as_bytes())?.feed;
-    Ok(Order {
-        batch_size: feed.batch_size,
-        lanes: feed.lanes,
-        shuffle: feed.shuffle,
-        shuffle_bytes: feed.shuffle_bytes,
-        seed: feed.seed,
-        remainder: feed.remainder,
-    })
+    Ok(Order::from(&FeedRequest::parse(command.to_string().as_bytes())?.feed))
 }

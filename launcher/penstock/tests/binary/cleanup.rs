@@ -4,6 +4,7 @@
 //! file, none of them lives. Nothing is polled and nothing can hide.
 
 use std::io::{BufRead as _, BufReader, PipeReader, Read as _};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::bed::{Bed, GOOD_DAEMON, PENSTOCK};
@@ -32,6 +33,13 @@ fn start(command: &[&str]) -> (Child, PipeReader) {
     (child, reader)
 }
 
+/// Starts a job of a shell script's, with its run directory in the bed.
+fn start_script(bed: &Bed, flags: &[&str], script: &Path) -> (Child, PipeReader) {
+    let run_dir = bed.path("run");
+    let job = ["--python=/bin/sh", "--run-dir", run_dir.to_str().unwrap(), script.to_str().unwrap()];
+    start(&[&[PENSTOCK, "run"], flags, &job].concat())
+}
+
 fn wait_for(child: &mut Child, texts: &[&str]) {
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
     let mut missing: Vec<_> = texts.to_vec();
@@ -50,17 +58,7 @@ fn wait_for_the_last(mut reader: PipeReader) {
 fn a_killed_launcher_leaves_no_task() {
     let bed = Bed::new();
     let script = bed.script("task.sh", FAMILY);
-    let run_dir = bed.path("run");
-    let (mut launcher, last) = start(&[
-        PENSTOCK,
-        "run",
-        "-n=2",
-        "--python=/bin/sh",
-        "--grace=100ms",
-        "--run-dir",
-        run_dir.to_str().unwrap(),
-        script.to_str().unwrap(),
-    ]);
+    let (mut launcher, last) = start_script(&bed, &["-n=2", "--grace=100ms"], &script);
     wait_for(&mut launcher, &["worker:0 | up", "worker:1 | up"]);
     launcher.kill().unwrap();
     launcher.wait().unwrap();
@@ -109,15 +107,7 @@ fn play() {
 fn a_finished_task_leaves_no_child() {
     let bed = Bed::new();
     let script = bed.script("task.sh", "setsid sleep 1000 & sleep 1000 &");
-    let run_dir = bed.path("run");
-    let (mut launcher, last) = start(&[
-        PENSTOCK,
-        "run",
-        "--python=/bin/sh",
-        "--run-dir",
-        run_dir.to_str().unwrap(),
-        script.to_str().unwrap(),
-    ]);
+    let (mut launcher, last) = start_script(&bed, &[], &script);
     wait_for(&mut launcher, &["succeeded"]);
     assert!(launcher.wait().unwrap().success());
     wait_for_the_last(last);
@@ -128,15 +118,7 @@ fn a_task_whose_agent_is_killed_is_lost_and_ended() {
     let bed = Bed::new();
     // A task's parent is its agent. Killed at once, it has not even said that the task runs.
     let script = bed.script("task.sh", "kill -9 $PPID; setsid sleep 1000 & sleep 1000");
-    let run_dir = bed.path("run");
-    let (mut launcher, last) = start(&[
-        PENSTOCK,
-        "run",
-        "--python=/bin/sh",
-        "--run-dir",
-        run_dir.to_str().unwrap(),
-        script.to_str().unwrap(),
-    ]);
+    let (mut launcher, last) = start_script(&bed, &[], &script);
     wait_for(&mut launcher, &["worker:0 was lost"]);
     assert_eq!(launcher.wait().unwrap().code(), Some(1));
     wait_for_the_last(last);
