@@ -24,6 +24,7 @@ import uuid
 import weakref
 from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from . import _native, _tf
@@ -159,13 +160,12 @@ class _Loop:
     """A step with its counters on a parameter server. Traced once, and used for many epochs."""
 
     def __init__(self, step: Step, workers: int, steps: int, steps_per_epoch: int, guarded: bool) -> None:
-        # Not the strategy's to shard: one server counts.
+        # Not the strategy's to shard: one server counts. A worker's death may fall between any two operations,
+        # so what is known of a step is written by one.
         with tf.device(_COUNTING_SERVER):
-            shape = [workers, steps]
-            # How often the update of a step was begun, and whether it was done.
-            self._begun, self._done = (tf.Variable(tf.zeros(shape, tf.int64), trainable=False) for _ in range(2))
-            # Rows, rows of steps that came again, steps that were skipped.
-            self._totals = tf.Variable(tf.zeros([workers, 3], tf.int64), trainable=False)
+            # For each step one more than its rows once its update is done, and how often that was tried:
+            # begun, or under guard skipped.
+            self._done, self._tries = (tf.Variable(tf.zeros([workers, steps], tf.int64), trainable=False) for _ in range(2))
         self._step = _converted(step)
         self._steps_per_epoch, self._guarded = steps_per_epoch, guarded
         self.call = tf.function(self._call, autograph=False, reduce_retracing=True)
@@ -181,7 +181,7 @@ class _Loop:
         token = batch.pop(_tf.TOKEN)
         place = tf.stack([token[3], token[1] * self._steps_per_epoch + token[2] - first])[tf.newaxis]
         rows = _rows(batch)
-        begun = [] if self._guarded else [self._begin(place)]
+        begun = [] if self._guarded else [self._tried(place)]
         with tf.control_dependencies(begun), _Operations() as made:
             apply = self._step(batch)
         if callable(apply):
@@ -190,65 +190,62 @@ class _Loop:
             raise ArgumentError("under guarded=True the step returns a function that applies its update: return lambda: …")
         else:
             with tf.control_dependencies([*begun, *made.operations]):
-                last = self._mark(place, rows, *begun)
+                last = [self._mark(place, rows)]
         with tf.control_dependencies(last):
             acknowledged = acknowledge(token)
         with tf.control_dependencies([acknowledged]):
             return tf.constant(1, tf.int64)
 
-    def _begin(self, place: tf.Tensor) -> tf.Tensor:
-        """Whether a step that applies its update by itself was begun before, and so may have been applied."""
-        begun = self._begun.scatter_nd_add(place, tf.ones([1], tf.int64))
-        return tf.gather_nd(begun, place)[0] > 1
-
     def _finish(self, apply: Callable[[], Any], place: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """Applies an update and marks it as done, both on the server: no death of a worker comes between."""
         with tf.device(_COUNTING_SERVER):
             place, rows = tf.identity(place), tf.identity(rows)
-            with tf.control_dependencies([place, rows]):
-                again = tf.gather_nd(self._done, place)[0] > 0
 
             def update() -> tf.Tensor:
                 with tf.device(_COUNTING_SERVER), tf.control_dependencies([place, rows]):
                     with _Operations() as made:
                         apply()
                     with tf.control_dependencies(made.operations):
-                        return _after(self._mark(place, rows, again))
+                        return _after([self._mark(place, rows)])
+
+            if not self._guarded:
+                return update()
+            with tf.control_dependencies([place, rows]):
+                again = tf.gather_nd(self._done, place)[0] > 0
 
             def skip() -> tf.Tensor:
                 with tf.device(_COUNTING_SERVER):
-                    return _after([self._totals.scatter_nd_add(place[:, :1], tf.constant([[0, 0, 1]], tf.int64))])
+                    return _after([self._tried(place)])
 
-            return tf.cond(again, skip, update) if self._guarded else update()
+            return tf.cond(again, skip, update)
 
-    def _mark(self, place: tf.Tensor, rows: tf.Tensor, again: tf.Tensor) -> list[Any]:
-        """Marks a step as done; its rows count once, and as repeated if it came again."""
-        is_first = tf.gather_nd(self._done, place)[0] == 0
-        none = tf.zeros_like(rows)
-        totals = tf.stack([tf.where(is_first, rows, none), tf.where(again, rows, none), none])[tf.newaxis]
-        with tf.control_dependencies([totals]):
-            marked = self._done.scatter_nd_update(place, tf.ones([1], tf.int64))
-            return [marked, self._totals.scatter_nd_add(place[:, :1], totals)]
+    def _tried(self, place: tf.Tensor) -> Any:
+        return self._tries.scatter_nd_add(place, tf.ones([1], tf.int64))
+
+    def _mark(self, place: tf.Tensor, rows: tf.Tensor) -> Any:
+        return self._done.scatter_nd_update(place, tf.reshape(rows + 1, [1]))
 
     def reset(self) -> None:
-        for variable in (self._begun, self._done, self._totals):
+        for variable in (self._done, self._tries):
             variable.assign(tf.zeros_like(variable))
 
     def counts(self, empty: int, seconds: float) -> Counts:
-        totals = self._totals.numpy()
+        done, tries = self._done.numpy(), self._tries.numpy()
+        rows = (done - 1).clip(0)
+        repeated = 0 if self._guarded else rows * (tries - 1).clip(0)
         return Counts(
-            rows=int(totals[:, 0].sum()),
-            steps=int(self._done.numpy().sum()),
-            repeated_rows=int(totals[:, 1].sum()),
-            skipped_steps=int(totals[:, 2].sum()),
+            rows=int(rows.sum()),
+            steps=int((done > 0).sum()),
+            repeated_rows=int(np.sum(repeated)),
+            skipped_steps=int(tries.sum()) if self._guarded else 0,
             empty=empty,
-            rows_by_rank=tuple(totals[:, 0].tolist()),
+            rows_by_rank=tuple(rows.sum(axis=1).tolist()),
             seconds=seconds,
         )
 
     def missing(self, steps: int) -> str:
         """Which ranks' steps are not all done."""
-        done = self._done.numpy().sum(axis=1)
+        done = (self._done.numpy() > 0).sum(axis=1)
         return ", ".join(f"rank {rank} ({count} of {steps} steps)" for rank, count in enumerate(done) if count < steps)
 
 
