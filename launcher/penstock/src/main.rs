@@ -19,6 +19,10 @@ mod sidecar;
 mod size;
 mod version;
 
+/// Streams end and their memory is to be the machine's again, which glibc's allocator is slow to give back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Feeds training jobs: exact batches from Parquet to every worker, and the whole topology from one
 /// command.
 #[derive(Parser)]
