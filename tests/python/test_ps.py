@@ -27,7 +27,7 @@ task = json.loads(os.environ["TF_CONFIG"])["task"]
 name = f"{task['type']}-{task['index']}"
 lives = len(list(run.glob(f"{name}.pid*")))
 (run / f"{name}.pid{lives}").write_text(str(os.getpid()))
-if disturb == "at start" and name == "worker-1" and lives == 0:
+if disturb == f"at start {name}" and lives == 0:
     os.kill(os.getpid(), signal.SIGKILL)
 if task["type"] == "evaluator":
     sys.exit(0)
@@ -161,9 +161,16 @@ def test_under_guard_a_killed_worker_repeats_nothing(job):
 
 
 def test_a_worker_killed_at_its_start_is_started_again(job):
-    done = job("at start")
+    done = job("at start worker-1")
     assert done.code == 0, done.said
     assert (done.restarts("worker:1"), done.seen()) == (1, [1] * ROWS)
+
+
+@pytest.mark.parametrize("task", ["chief", "ps"])
+def test_a_task_that_is_not_started_again_ends_the_job_when_killed_at_its_start(job, task):
+    done = job(f"at start {task}-0")
+    assert done.code == 137, done.said
+    assert f"failed: {task}:0 was killed by SIGKILL" in done.said
 
 
 def test_a_slow_worker_trains_all_of_its_share(job):

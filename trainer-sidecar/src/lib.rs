@@ -19,4 +19,5 @@ mod stream;
 mod subscribe;
 
 pub use config::{Config, DEFAULT_MEMORY, Deadlines};
+pub use pack::fed_as;
 pub use sidecar::{Bound, Sidecar, StartError};

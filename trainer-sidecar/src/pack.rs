@@ -232,6 +232,19 @@ impl OnNull {
     }
 }
 
+/// What a trainer would see of a column of this type, as in `float32 [28, 28]`; or what to do instead.
+///
+/// # Errors
+/// No feed can carry such a column.
+pub fn fed_as(data_type: &DataType) -> Result<String, String> {
+    let (_, dtype, shape) = resolve("", data_type).map_err(|error| match error {
+        PackError::Unsupported { advice, .. } => advice.to_owned(),
+        error => error.to_string(),
+    })?;
+    let shape = if shape.is_empty() { String::new() } else { format!(" {shape:?}") };
+    Ok(format!("{}{shape}", dtype.name()))
+}
+
 /// The cell, element type and row shape of an Arrow type.
 fn resolve(column: &str, data_type: &DataType) -> Result<(Cell, DType, Vec<u64>), PackError> {
     let mut shape = Vec::new();

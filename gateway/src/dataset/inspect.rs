@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use penstock_proto::SnapshotId;
 
 use super::{Location, Snapshot};
 use crate::plan::{Order, Plan, PlanError};
+use crate::read::plain_schema;
 
 /// A dataset in numbers; its `Display` is for people.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub struct Inspection {
     /// Bytes of all columns once decoded, estimated.
     pub decoded_bytes: u64,
     pub schema: SchemaRef,
+    /// What more is to be said of each column.
+    pub notes: Vec<String>,
     pub order: Order,
     pub steps: u64,
     pub dropped: u64,
@@ -46,12 +49,21 @@ impl Inspection {
             bytes: snapshot.bytes(),
             decoded_bytes: shapes.iter().fold(0, |sum, shape| sum.saturating_add(shape.bytes)),
             schema: snapshot.schema.clone(),
+            notes: Vec::new(),
             order,
             steps: plan.steps(),
             dropped: plan.dropped(),
             lanes: plan.lanes(),
             window_rows: plan.window_rows(),
         })
+    }
+
+    /// Says more of every column, by the type that a reader of the gateway gets.
+    #[must_use]
+    pub fn with_notes(mut self, note: impl Fn(&DataType) -> String) -> Self {
+        self.notes =
+            plain_schema(&self.schema).fields().iter().map(|field| note(field.data_type())).collect();
+        self
     }
 }
 
@@ -64,9 +76,10 @@ impl fmt::Display for Inspection {
         writeln!(f, "  rows      {} (about {} decoded)", self.rows, bytes(self.decoded_bytes))?;
         writeln!(f, "  columns")?;
         let width = self.schema.fields().iter().map(|field| field.name().chars().count()).max().unwrap_or(0);
-        for field in self.schema.fields() {
+        for (index, field) in self.schema.fields().iter().enumerate() {
             let null = if field.is_nullable() { ", may be null" } else { "" };
-            writeln!(f, "    {:width$}  {}{null}", field.name(), field.data_type())?;
+            let note = self.notes.get(index).map(|note| format!(": {note}")).unwrap_or_default();
+            writeln!(f, "    {:width$}  {}{null}{note}", field.name(), field.data_type())?;
         }
         let Order { batch_size, shuffle, remainder, .. } = self.order;
         write!(f, "  epoch     {} steps of {batch_size} rows", self.steps)?;

@@ -57,6 +57,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let snapshot = runtime.block_on(dataset.snapshot())?;
         let inspection =
             Inspection::new(dataset.location(), &snapshot, order).with_context(|| uri.clone())?;
+        let inspection = inspection.with_notes(|data_type| match penstock_sidecar::fed_as(data_type) {
+            Ok(tensor) => format!("fed as {tensor}"),
+            Err(advice) => format!("cannot be fed, {advice}"),
+        });
         write!(std::io::stdout(), "{inspection}")?;
     }
     Ok(ExitCode::SUCCESS)

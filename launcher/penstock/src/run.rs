@@ -128,7 +128,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(summary.exit_code).unwrap_or(u8::MAX)))
 }
 
+/// Flags of the topology that stand behind the script, which hardly any script has of its own.
+fn misplaced(args: &[String]) -> Option<&str> {
+    const OURS: [&str; 5] = ["--num-workers", "--num-ps", "--chief", "--evaluator", "--input"];
+    let flags = args.iter().map(|arg| arg.split('=').next().unwrap_or(arg));
+    flags.into_iter().find(|flag| OURS.contains(flag))
+}
+
+#[expect(clippy::print_stderr, reason = "where a command line's remarks belong")]
 fn resolve(args: Args) -> anyhow::Result<Job> {
+    if let Some(flag) = misplaced(&args.args) {
+        eprintln!("note: {flag} stands behind the script and is given to it; penstock's own flags go before");
+    }
     let mut flags = Draft {
         name: args.name,
         script: args.script,
@@ -168,4 +179,16 @@ fn interrupts() -> anyhow::Result<mpsc::Receiver<i32>> {
         });
     }
     Ok(interrupts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_behind_the_script_is_noticed() {
+        let args = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(misplaced(&args("--epochs 3 --num-workers=2")), Some("--num-workers"));
+        assert_eq!(misplaced(&args("--epochs 3 --workers 2 num-ps")), None);
+    }
 }
