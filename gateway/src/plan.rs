@@ -21,6 +21,7 @@
 
 mod cut;
 mod epoch;
+mod quality;
 mod random;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -29,6 +30,7 @@ use penstock_proto::{Feed, Remainder, Shuffle};
 
 pub(crate) use self::cut::Cut;
 pub use self::epoch::{BlockRange, EpochPlan, Window};
+pub use self::quality::{Quality, RANDOM_DISTANCE};
 
 /// What the plan must know of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use penstock_proto::SnapshotId;
+use penstock_proto::{Shuffle, SnapshotId};
 
 use super::{Location, Snapshot};
-use crate::plan::{Order, Plan, PlanError};
+use crate::plan::{Order, Plan, PlanError, Quality, RANDOM_DISTANCE};
 use crate::read::plain_schema;
 
 /// A dataset in numbers; its `Display` is for people.
@@ -30,6 +30,8 @@ pub struct Inspection {
     pub dropped: u64,
     pub lanes: u32,
     pub window_rows: Option<u64>,
+    /// How well the first epoch is shuffled; `None` where nothing is, or no step is whole.
+    pub quality: Option<Quality>,
 }
 
 impl Inspection {
@@ -55,6 +57,7 @@ impl Inspection {
             dropped: plan.dropped(),
             lanes: plan.lanes(),
             window_rows: plan.window_rows(),
+            quality: (order.shuffle != Shuffle::None).then(|| plan.quality(0)).flatten(),
         })
     }
 
@@ -86,9 +89,28 @@ impl fmt::Display for Inspection {
         writeln!(f, ", shuffle {shuffle}, remainder {remainder} ({} rows left out)", self.dropped)?;
         write!(f, "  lanes     {}", self.lanes)?;
         match self.window_rows {
-            Some(rows) => writeln!(f, ", windows of {rows} rows"),
-            None => writeln!(f),
+            Some(rows) => writeln!(f, ", windows of {rows} rows")?,
+            None => writeln!(f)?,
         }
+        let Some(Quality { moved, blocks_per_batch, random_blocks_per_batch, autocorrelation }) =
+            self.quality
+        else {
+            return Ok(());
+        };
+        writeln!(
+            f,
+            "  shuffled  rows move {:.1} % of the dataset (by chance {:.1} %)",
+            100.0 * moved,
+            100.0 * RANDOM_DISTANCE
+        )?;
+        writeln!(
+            f,
+            "            a batch mixes {blocks_per_batch:.1} blocks (by chance {random_blocks_per_batch:.1})"
+        )?;
+        writeln!(
+            f,
+            "            a column sorted through all files has autocorrelation {autocorrelation:.3} (by chance 0)"
+        )
     }
 }
 
