@@ -80,7 +80,7 @@ pub(crate) fn read(name: &str, arguments: &[&str]) -> Result<Read> {
 }
 
 /// CPU seconds that a process has used so far, children not counted.
-fn cpu_seconds(pid: u32) -> Result<f64> {
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("process {pid} is gone"))?;
     let after_name = stat.rsplit_once(')').context("/proc/PID/stat has no command name")?.1;

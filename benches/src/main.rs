@@ -9,6 +9,7 @@ mod client;
 mod flight;
 mod hdfs;
 mod median;
+mod plan;
 mod report;
 
 use anyhow::{Result, bail};
@@ -18,7 +19,7 @@ use crate::report::Report;
 type Bench = fn() -> Result<Report>;
 
 /// Every bench by name.
-const BENCHES: &[(&str, Bench)] = &[("flight", flight::run), ("hdfs", hdfs::run)];
+const BENCHES: &[(&str, Bench)] = &[("flight", flight::run), ("hdfs", hdfs::run), ("plan", plan::run)];
 
 fn main() -> Result<()> {
     let wanted = std::env::args().nth(1).filter(|name| !name.is_empty());

@@ -17,7 +17,7 @@ pub(crate) struct Line {
     pub(crate) peers: BTreeMap<String, f64>,
     /// Ours over the best peer's: more is better for rates, less for costs.
     pub(crate) ratio: Option<f64>,
-    /// What the ratio must reach; none where nothing was promised.
+    /// What the ratio must reach, or without peers what `ours` must stay within; none where nothing was promised.
     pub(crate) goal: Option<f64>,
     pub(crate) holds: bool,
     /// CPU seconds of our side of the work, all processes.
@@ -60,6 +60,11 @@ impl Line {
     pub(crate) fn must_reach(self, goal: f64) -> Self {
         let holds = self.ratio.is_some_and(|ratio| ratio >= goal);
         Self { goal: Some(goal), holds, ..self }
+    }
+
+    /// Holds a cost to a limit of its own, whatever a peer needs.
+    pub(crate) fn at_most(self, limit: f64) -> Self {
+        Self { goal: Some(limit), holds: self.ours <= limit, ..self }
     }
 
     fn beside(

@@ -136,14 +136,8 @@ mod tests {
 
     fn quality(shuffle: Shuffle, shuffle_bytes: u64, lanes: Option<u32>) -> Quality {
         let blocks = vec![BlockShape { rows: 1_000, bytes: 4_000 }; 200];
-        let order = Order {
-            batch_size: 512,
-            lanes,
-            shuffle,
-            shuffle_bytes,
-            seed: 7,
-            remainder: Remainder::Drop,
-        };
+        let order =
+            Order { batch_size: 512, lanes, shuffle, shuffle_bytes, seed: 7, remainder: Remainder::Drop };
         Plan::new(&blocks, order).unwrap().quality(0).unwrap()
     }
 
