@@ -14,8 +14,12 @@ pub const DEFAULT_PART_BYTES: u64 = 2 << 20;
 /// A gateway's resolved configuration.
 #[derive(Clone)]
 pub struct Config {
-    /// `HOST:PORT` to listen at; port 0 takes a free one.
+    /// `HOST:PORT` to listen at, where port 0 takes a free one; or `unix:PATH`.
     pub listen: String,
+    /// A Unix socket beside the port, for clients on the same machine.
+    pub unix_socket: Option<PathBuf>,
+    /// The port is secured by this; a Unix socket is guarded by its directory.
+    pub tls: Option<TlsConfig>,
     /// `HOST:PORT` under which clients reach it, where that is not what it listens at.
     pub advertise: Option<String>,
     /// Names and the URIs they stand for.
@@ -41,6 +45,8 @@ impl Config {
     pub fn new(listen: impl Into<String>) -> Self {
         Self {
             listen: listen.into(),
+            unix_socket: None,
+            tls: None,
             advertise: None,
             datasets: Vec::new(),
             hdfs: HdfsConfig::from_environment(),
@@ -52,6 +58,16 @@ impl Config {
             patience: Duration::from_secs(30),
         }
     }
+}
+
+/// What TLS is made of: PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// The gateway's certificate, and those between it and its authority.
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// Authorities that clients' certificates must come from; without them clients need none.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// How HDFS is reached. Without Kerberos names here the ticket cache of this process counts, as `kinit` fills
@@ -92,6 +108,10 @@ impl HdfsConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct ConfigFile {
     pub listen: Option<String>,
+    pub unix_socket: Option<PathBuf>,
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    pub tls_client_ca: Option<PathBuf>,
     pub advertise: Option<String>,
     /// Name to URI.
     pub datasets: std::collections::BTreeMap<String, String>,

@@ -1,24 +1,34 @@
 //! Where a stream can be had.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 /// The gateways that serve the same tickets, this one among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fleet {
-    /// `grpc://HOST:PORT` of every gateway; this one's first.
+    /// The location of every gateway; this one's first.
     locations: Vec<String>,
+    /// Where this one is reached as well by those on its machine.
+    nearby: Option<String>,
+}
+
+/// How gateways are spoken to; those of a fleet alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Plain,
+    Tls,
 }
 
 impl Fleet {
-    /// `others` may name this gateway as well.
-    pub(crate) fn new(own: &str, others: &[String]) -> Self {
-        let mut locations = vec![location(own)];
-        let mut rest: Vec<String> = others.iter().map(|address| location(address)).collect();
+    /// `own` is a location; `others`, addresses or locations, may name this gateway as well.
+    pub(crate) fn new(own: String, nearby: Option<String>, others: &[String], scheme: Scheme) -> Self {
+        let mut rest: Vec<String> = others.iter().map(|address| scheme.location(address)).collect();
         rest.sort_unstable();
         rest.dedup();
-        rest.retain(|other| *other != locations[0]);
+        rest.retain(|other| *other != own);
+        let mut locations = vec![own];
         locations.append(&mut rest);
-        Self { locations }
+        Self { locations, nearby }
     }
 
     /// This gateway's location.
@@ -27,12 +37,33 @@ impl Fleet {
     }
 
     /// Where a rank's stream is served: everywhere, but ranks begin at different gateways so that the
-    /// fleet shares the work.
-    pub(crate) fn locations(&self, rank: u32) -> impl Iterator<Item = &str> {
-        let first = rank as usize % self.locations.len();
-        let (before, from) = self.locations.split_at(first);
-        from.iter().chain(before).map(String::as_str)
+    /// fleet shares the work. A neighbour is told this one's socket right behind its address, which any
+    /// client understands.
+    pub(crate) fn locations(&self, rank: u32, is_neighbour: bool) -> impl Iterator<Item = &str> {
+        let count = self.locations.len();
+        let first = rank as usize % count;
+        (first..first + count).map(move |index| index % count).flat_map(move |index| {
+            let nearby = self.nearby.as_deref().filter(|_| is_neighbour && index == 0);
+            std::iter::once(self.locations[index].as_str()).chain(nearby)
+        })
     }
+}
+
+impl Scheme {
+    /// The location of an address, which may be one already.
+    pub(crate) fn location(self, address: &str) -> String {
+        let scheme = match self {
+            _ if address.contains("://") => return address.to_owned(),
+            Self::Plain => "grpc",
+            Self::Tls => "grpc+tls",
+        };
+        format!("{scheme}://{address}")
+    }
+}
+
+/// The location of a Unix socket.
+pub(crate) fn socket_location(path: &Path) -> String {
+    format!("grpc+unix://{}", path.display())
 }
 
 /// The address that clients are told when the operator names none: what was bound, and for a wildcard the
@@ -48,20 +79,36 @@ pub(crate) fn advertised(bound: SocketAddr, hostname: impl FnOnce() -> Option<St
     }
 }
 
-fn location(address: &str) -> String {
-    if address.contains("://") { address.to_owned() } else { format!("grpc://{address}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn fleet(nearby: Option<&str>) -> Fleet {
+        let others = ["b:1", "grpc://a:1", "c:1"].map(str::to_owned);
+        Fleet::new("grpc://a:1".to_owned(), nearby.map(str::to_owned), &others, Scheme::Plain)
+    }
+
     #[test]
     fn every_rank_is_told_every_gateway_once() {
-        let fleet = Fleet::new("a:1", &["b:1".to_owned(), "grpc://a:1".to_owned(), "c:1".to_owned()]);
-        let told = |rank| fleet.locations(rank).collect::<Vec<_>>();
+        let fleet = fleet(None);
+        let told = |rank| fleet.locations(rank, true).collect::<Vec<_>>();
         assert_eq!(told(0), ["grpc://a:1", "grpc://b:1", "grpc://c:1"]);
         assert_eq!(told(4), ["grpc://b:1", "grpc://c:1", "grpc://a:1"]);
+    }
+
+    #[test]
+    fn a_neighbour_is_told_the_socket_behind_the_address_it_belongs_to() {
+        let fleet = fleet(Some("grpc+unix:///s"));
+        let told = |rank, is_neighbour| fleet.locations(rank, is_neighbour).collect::<Vec<_>>();
+        assert_eq!(told(0, true), ["grpc://a:1", "grpc+unix:///s", "grpc://b:1", "grpc://c:1"]);
+        assert_eq!(told(1, true), ["grpc://b:1", "grpc://c:1", "grpc://a:1", "grpc+unix:///s"]);
+        assert_eq!(told(1, false), ["grpc://b:1", "grpc://c:1", "grpc://a:1"]);
+    }
+
+    #[test]
+    fn a_secured_fleet_is_told_as_one() {
+        assert_eq!(Scheme::Tls.location("a:1"), "grpc+tls://a:1");
+        assert_eq!(Scheme::Tls.location("grpc://b:1"), "grpc://b:1");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use penstock_proto::{Code, Error, delivery};
 use prost::Message;
 
-use super::Gateway;
+use super::{Gateway, Peer};
 
 /// Every action's name and what it does.
 const ACTIONS: [(&str, &str); 4] = [
@@ -29,11 +29,11 @@ pub(super) fn types() -> impl Iterator<Item = ActionType> {
 
 impl Gateway {
     /// Does it and returns the result's body.
-    pub(super) fn act(&self, action: &Action) -> Result<Bytes, Error> {
+    pub(super) fn act(&self, action: &Action, peer: Peer) -> Result<Bytes, Error> {
         match action.r#type.as_str() {
             "health" => Ok(self.health()),
             "CancelFlightInfo" => self.cancel(&action.body),
-            "RenewFlightEndpoint" => self.renew(&action.body),
+            "RenewFlightEndpoint" => self.renew(&action.body, peer),
             delivery::ACTION => self.deliveries.report(&delivery::Report::parse(&action.body)?),
             other => {
                 let known: Vec<&str> = ACTIONS.iter().map(|(name, _)| *name).collect();
@@ -64,14 +64,14 @@ impl Gateway {
         Ok(CancelFlightInfoResult::new(status).encode_to_vec().into())
     }
 
-    fn renew(&self, body: &[u8]) -> Result<Bytes, Error> {
+    fn renew(&self, body: &[u8], peer: Peer) -> Result<Bytes, Error> {
         let request = RenewFlightEndpointRequest::decode(body).map_err(|e| unreadable(&e))?;
         let ticket = request.endpoint.and_then(|endpoint| endpoint.ticket).unwrap_or_default();
         let now = SystemTime::now();
         let opened = self.config.ticket_key.open(&ticket.ticket, now)?.request;
         let rank =
             opened.rank.ok_or_else(|| Error::new(Code::BadTicket, "the endpoint's ticket names no rank"))?;
-        Ok(self.endpoint(&opened, rank, now + self.config.ticket_life).encode_to_vec().into())
+        Ok(self.endpoint(&opened, rank, now + self.config.ticket_life, peer).encode_to_vec().into())
     }
 }
 

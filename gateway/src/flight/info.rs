@@ -10,7 +10,7 @@ use arrow_flight::{
 use penstock_proto::{Code, Error, FeedRequest, Rank, Ticket};
 
 use super::resolve::Resolved;
-use super::{Gateway, unwritable};
+use super::{Gateway, Peer, unwritable};
 
 /// What a descriptor asks for.
 enum Asked {
@@ -32,6 +32,7 @@ impl Gateway {
         &self,
         resolved: &Resolved,
         descriptor: FlightDescriptor,
+        peer: Peer,
     ) -> Result<FlightInfo, Error> {
         let request = &resolved.request;
         let ranks: Vec<Rank> = match request.rank {
@@ -43,7 +44,7 @@ impl Gateway {
             rows = rows.saturating_add(resolved.partition(rank)?.rows_from(request.start_step));
         }
         let expires_at = SystemTime::now() + self.config.ticket_life;
-        let endpoints = ranks.iter().map(|&rank| self.endpoint(request, rank, expires_at)).collect();
+        let endpoints = ranks.iter().map(|&rank| self.endpoint(request, rank, expires_at, peer)).collect();
         let info = FlightInfo::new().try_with_schema(&resolved.schema()).map_err(|e| unwritable(&e))?;
         Ok(info
             .with_descriptor(descriptor)
@@ -67,13 +68,14 @@ impl Gateway {
         request: &FeedRequest,
         rank: Rank,
         expires_at: SystemTime,
+        peer: Peer,
     ) -> FlightEndpoint {
         let request = FeedRequest { rank: Some(rank), ..request.clone() };
         let ticket = self.config.ticket_key.seal(&Ticket { request, expires_at });
         let mut endpoint = FlightEndpoint::new().with_ticket(FlightTicket::new(ticket));
         let since_1970 = expires_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         endpoint.expiration_time.get_or_insert_default().seconds = signed(since_1970.as_secs());
-        self.fleet.locations(rank.get()).fold(endpoint, FlightEndpoint::with_location)
+        self.fleet.locations(rank.get(), peer.is_neighbour).fold(endpoint, FlightEndpoint::with_location)
     }
 }
 

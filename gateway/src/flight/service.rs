@@ -1,27 +1,58 @@
 //! The Flight service: calls in, answers out. What they mean is decided elsewhere.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use arrow_flight::flight_service_server::FlightService;
+use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::{
     Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest,
     HandshakeResponse, PollInfo, PutResult, Result as ActionResult, SchemaResult, Ticket,
 };
 use futures::stream::{BoxStream, Iter};
+use hyper::body::Incoming;
 use penstock_proto::{Code, Error};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::stream::Messages;
-use super::{Gateway, action};
+use super::body::{Beside, Body, answer};
+use super::{Gateway, Peer, action};
+
+/// No client sends more than a descriptor or a ticket.
+const MAX_REQUEST_BYTES: usize = 16 << 20;
+
+/// The service that hyper calls: tonic's, with streams sent past it.
+#[derive(Clone)]
+pub(super) struct Answers(FlightServiceServer<Service>);
+
+impl Answers {
+    pub(super) fn new(gateway: Gateway) -> Self {
+        let service = FlightServiceServer::new(Service(Arc::new(gateway)));
+        Self(service.max_decoding_message_size(MAX_REQUEST_BYTES))
+    }
+}
+
+impl hyper::service::Service<http::Request<Incoming>> for Answers {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        let mut service = self.0.clone();
+        Box::pin(async move {
+            let request = request.map(tonic::body::Body::new);
+            tower_service::Service::call(&mut service, request).await.map(Body::unload)
+        })
+    }
+}
 
 /// The service that tonic calls.
-pub(super) struct Service(pub(super) Arc<Gateway>);
+pub(super) struct Service(Arc<Gateway>);
 
 #[tonic::async_trait]
 impl FlightService for Service {
     type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
     type ListFlightsStream = Iter<std::vec::IntoIter<Result<FlightInfo, Status>>>;
-    type DoGetStream = Messages;
+    type DoGetStream = Beside;
     type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
     type DoExchangeStream = BoxStream<'static, Result<FlightData, Status>>;
     type DoActionStream = Iter<std::vec::IntoIter<Result<ActionResult, Status>>>;
@@ -31,6 +62,7 @@ impl FlightService for Service {
         &self,
         request: Request<Criteria>,
     ) -> Result<Response<Self::ListFlightsStream>, Status> {
+        let peer = peer(&request);
         if !request.into_inner().expression.is_empty() {
             return Err(unsupported("criteria are not read: list all flights and choose among them"));
         }
@@ -39,7 +71,7 @@ impl FlightService for Service {
         for name in names {
             let descriptor = FlightDescriptor::new_path(vec![name.clone()]);
             let info = match self.0.look_up(&descriptor).await {
-                Ok(resolved) => self.0.info(&resolved, descriptor),
+                Ok(resolved) => self.0.info(&resolved, descriptor, peer),
                 Err(error) => Err(error),
             };
             match info {
@@ -56,9 +88,10 @@ impl FlightService for Service {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
         self.0.serving()?;
+        let peer = peer(&request);
         let descriptor = request.into_inner();
         let resolved = self.0.look_up(&descriptor).await?;
-        Ok(Response::new(self.0.info(&resolved, descriptor)?))
+        Ok(Response::new(self.0.info(&resolved, descriptor, peer)?))
     }
 
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
@@ -68,11 +101,12 @@ impl FlightService for Service {
 
     async fn do_get(&self, request: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
         self.0.serving()?;
-        Ok(Response::new(self.0.open(&request.into_inner().ticket).await?))
+        Ok(answer(self.0.open(&request.into_inner().ticket).await?))
     }
 
     async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
-        let body = self.0.act(&request.into_inner())?;
+        let peer = peer(&request);
+        let body = self.0.act(&request.into_inner(), peer)?;
         Ok(Response::new(futures::stream::iter(vec![Ok(ActionResult { body })])))
     }
 
@@ -102,6 +136,11 @@ impl FlightService for Service {
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
         Err(unsupported("a gateway exchanges nothing: read with DoGet"))
     }
+}
+
+/// Who asks; a stranger where nothing is known.
+fn peer<T>(request: &Request<T>) -> Peer {
+    request.extensions().get().copied().unwrap_or_default()
 }
 
 fn unsupported(message: &str) -> Status {

@@ -4,50 +4,17 @@
 //! reader and for nobody else, it says how it ended, and when the gateway leaves it hands over between two
 //! steps.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use arrow_flight::FlightData;
-use futures::Stream;
-use penstock_daemon::{Budget, Drain, Lease};
 use penstock_proto::{Code, Error, Note, Rank};
-use tokio::sync::mpsc;
 
 use super::metrics::StreamMetrics;
+use super::queue::{Messages, Sender, Unsent, queue};
 use super::resolve::Resolved;
 use super::{Gateway, unwritable};
-use crate::encode::Encoder;
+use crate::encode::{Encoder, Message};
 use crate::read::{Gathered, ReadError, Share, Source, Steps, on_cpu};
-
-/// A draining gateway gives a reader this long to make room for the hand-over.
-const HAND_OVER: Duration = Duration::from_secs(5);
-
-/// What a reader polls. Dropping it ends the stream behind it.
-pub(crate) struct Messages {
-    queue: mpsc::UnboundedReceiver<(Result<FlightData, Error>, Option<Lease>)>,
-}
-
-impl Stream for Messages {
-    type Item = Result<FlightData, tonic::Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // The lease on the queue ends here: the message is the socket's now.
-        self.queue.poll_recv(cx).map(|message| message.map(|(message, _lease)| message.map_err(Into::into)))
-    }
-}
-
-/// The other end of [`Messages`].
-struct Sender {
-    queue: mpsc::UnboundedSender<(Result<FlightData, Error>, Option<Lease>)>,
-    /// Bytes that may wait for the socket. The stream waits when they are leased out.
-    room: Budget,
-    drain: Drain,
-}
-
-/// The reader is gone, or does not make room for a gateway that leaves.
-struct Left;
 
 impl Gateway {
     /// Opens the stream that a ticket stands for.
@@ -65,8 +32,7 @@ impl Gateway {
         let name = format!("stream {} rank {rank} epoch {}", request.feed.dataset, request.epoch);
         tracing::debug!(stream = %name, step = request.start_step, bytes = need.bytes, ahead = share.spare_windows(), "opened");
         let metrics = StreamMetrics::new(&request.feed.dataset);
-        let (queue, messages) = mpsc::unbounded_channel();
-        let sender = Sender { queue, room: Budget::new(need.queue_bytes), drain: self.drain.clone() };
+        let (sender, messages) = queue(need.queue_bytes, self.drain.clone());
         let running = self.running.enter(ticket);
         let part_bytes = self.config.part_bytes;
         self.drain.spawn(name, async move {
@@ -76,7 +42,7 @@ impl Gateway {
             };
             let outcome = tokio::select! {
                 biased;
-                () = sender.queue.closed() => Ok(()),
+                () = sender.closed() => Ok(()),
                 () = running.cancelled() => {
                     Err(Error::new(Code::Cancelled, "the stream was cancelled by CancelFlightInfo"))
                 }
@@ -84,11 +50,10 @@ impl Gateway {
             };
             if let Err(error) = outcome {
                 tracing::warn!(code = error.code.name(), %error, "the stream failed");
-                // A reader that left needs no reason.
-                let _unread = sender.queue.send((Err(error), None));
+                sender.fail(error);
             }
         });
-        Ok(Messages { queue: messages })
+        Ok(messages)
     }
 }
 
@@ -111,21 +76,25 @@ impl OpenStream {
         let source = Arc::new(Source::new(snapshot, projection, order, share));
         let steps = Steps::new(source, partition, request.start_step, pads);
         let encoder = Encoder::new(Arc::clone(steps.schema()), epoch, part_bytes);
+        let encoder = encoder.map_err(|e| unwritable(&e))?;
         Ok(Self { steps, encoder, total_steps })
     }
 
-    async fn run(mut self, sender: &Sender, metrics: &StreamMetrics) -> Result<(), Error> {
-        // A reader that left wants no more, and there is nobody to tell.
-        let Ok(()) = sender.send(self.encoder.schema()).await else { return Ok(()) };
+    async fn run(self, sender: &Sender, metrics: &StreamMetrics) -> Result<(), Error> {
+        match self.send_all(sender, metrics).await {
+            // A reader that left wants no more, and there is nobody to tell.
+            Ok(()) | Err(Unsent::Left) => Ok(()),
+            Err(Unsent::Refused(error)) => Err(error),
+        }
+    }
+
+    async fn send_all(mut self, sender: &Sender, metrics: &StreamMetrics) -> Result<(), Unsent> {
+        sender.send(self.encoder.schema()).await?;
         let mut began = Instant::now();
         loop {
-            if self.steps.is_between_steps()
-                && sender.drain.has_begun()
-                && self.steps.step() < self.total_steps
-            {
+            if self.steps.is_between_steps() && sender.is_leaving() && self.steps.step() < self.total_steps {
                 let moved = self.encoder.note(Note::Moved { step: self.steps.step() });
-                let _left = sender.send(moved.map_err(|e| unwritable(&e))?).await;
-                return Ok(());
+                return sender.send(moved.map_err(|e| unwritable(&e))?).await;
             }
             let Some(part) = self.steps.next().await.map_err(|e| Error::chain(e.code(), &e))? else { break };
             let (rows, is_last) = (part.rows, part.more == 0);
@@ -134,8 +103,8 @@ impl OpenStream {
             let (encoder, messages) = encoded.map_err(|panic| Error::chain(Code::Internal, &panic))?;
             self.encoder = encoder;
             for message in messages? {
-                metrics.bytes.increment(message.data_body.len() as u64);
-                let Ok(()) = sender.send(message).await else { return Ok(()) };
+                metrics.bytes.increment(message.body_bytes());
+                sender.send(message).await?;
             }
             metrics.rows.increment(rows);
             if is_last {
@@ -144,36 +113,16 @@ impl OpenStream {
             }
         }
         let end = self.encoder.note(Note::End { steps: self.total_steps }).map_err(|e| unwritable(&e))?;
-        let _left = sender.send(end).await;
-        Ok(())
+        sender.send(end).await
     }
 }
 
 /// Gathers a part and writes it, on the CPU pool.
-fn encode(mut encoder: Encoder, part: Gathered) -> (Encoder, Result<Vec<FlightData>, Error>) {
+fn encode(mut encoder: Encoder, part: Gathered) -> (Encoder, Result<Vec<Message>, Error>) {
     let (step, more) = (part.step, part.more);
     let messages = part
         .batch()
         .map_err(|e: ReadError| Error::chain(e.code(), &e))
         .and_then(|batch| encoder.rows(batch, step, more).map_err(|e| unwritable(&e)));
     (encoder, messages)
-}
-
-impl Sender {
-    /// Queues a message when there is room for it.
-    async fn send(&self, message: FlightData) -> Result<(), Left> {
-        let bytes = (message.data_body.len() + message.data_header.len()) as u64;
-        let lease = tokio::select! {
-            biased;
-            lease = self.room.lease(bytes) => lease,
-            () = self.hopeless() => return Err(Left),
-        };
-        self.queue.send((Ok(message), Some(lease))).map_err(|_| Left)
-    }
-
-    /// Resolves when the gateway has been leaving for a while.
-    async fn hopeless(&self) {
-        self.drain.begun().await;
-        tokio::time::sleep(HAND_OVER).await;
-    }
 }

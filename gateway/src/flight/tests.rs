@@ -61,7 +61,7 @@ impl Stage {
 
     async fn client(&self) -> Client {
         let bound = Gateway::start(self.config.clone(), &self.drain).await.unwrap();
-        Client::connect(bound.address).await
+        Client::connect(bound.address.unwrap()).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use penstock_gateway::config::ConfigFile;
+use penstock_gateway::config::{ConfigFile, TlsConfig};
 use penstock_gateway::{Config, Gateway};
 use penstock_proto::TicketKey;
 
@@ -16,13 +16,30 @@ use crate::{daemon, hadoop, size};
 /// sharded and shuffled batches. Gateways of a fleet are given the same datasets and the same ticket key:
 /// each then serves what any of them promised, and a stream that breaks goes on at another.
 ///
-/// Prints `listening on grpc://HOST:PORT` once it serves.
+/// Prints `listening on grpc://HOST:PORT` once it serves (`grpc+tls://…` with TLS, `grpc+unix://PATH` on a
+/// Unix socket).
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where to listen; port 0 takes a free one [default: 127.0.0.1:8815].
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Where to listen: HOST:PORT, where port 0 takes a free one, or unix:PATH [default: 127.0.0.1:8815].
+    #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+
+    /// A Unix socket beside the port; clients on this machine are told of it.
+    #[arg(long, value_name = "PATH")]
+    unix_socket: Option<PathBuf>,
+
+    /// Secure the port with this certificate and those between it and its authority (PEM).
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+
+    /// The certificate's key (PEM).
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+
+    /// Serve only clients whose certificates come from these authorities (PEM).
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
 
     /// How clients reach this gateway, where it is not what it listens at.
     #[arg(long, value_name = "HOST:PORT")]
@@ -81,6 +98,10 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     let mut config = resolve(
         Raw {
             listen: args.listen,
+            unix_socket: args.unix_socket,
+            tls_cert: args.tls_cert,
+            tls_key: args.tls_key,
+            tls_client_ca: args.tls_client_ca,
             advertise: args.advertise,
             datasets: args.dataset,
             fleet: args.fleet,
@@ -90,15 +111,16 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
         file,
     )?;
     config.hdfs = hdfs;
-    daemon::serve(&options, async move |drain| {
-        let bound = Gateway::start(config, drain).await?;
-        Ok(format!("grpc://{}", bound.address))
-    })
+    daemon::serve(&options, async move |drain| Ok(Gateway::start(config, drain).await?.bound))
 }
 
 /// The flags that a file may say too.
 struct Raw {
     listen: Option<String>,
+    unix_socket: Option<PathBuf>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    tls_client_ca: Option<PathBuf>,
     advertise: Option<String>,
     datasets: Vec<String>,
     fleet: Vec<String>,
@@ -109,6 +131,12 @@ struct Raw {
 /// Flags over file over defaults.
 fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
     let mut config = Config::new(flags.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned()));
+    config.unix_socket = flags.unix_socket.or(file.unix_socket);
+    config.tls = tls(
+        flags.tls_cert.or(file.tls_cert),
+        flags.tls_key.or(file.tls_key),
+        flags.tls_client_ca.or(file.tls_client_ca),
+    )?;
     config.advertise = flags.advertise.or(file.advertise);
     let mut datasets = file.datasets;
     for text in &flags.datasets {
@@ -132,6 +160,18 @@ fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
     Ok(config)
 }
 
+fn tls(
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    client_ca: Option<PathBuf>,
+) -> anyhow::Result<Option<TlsConfig>> {
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok(Some(TlsConfig { certificate, key, client_ca })),
+        (None, None) if client_ca.is_none() => Ok(None),
+        _ => bail!("TLS needs both a certificate and its key: give --tls-cert and --tls-key"),
+    }
+}
+
 fn read(path: &std::path::Path) -> anyhow::Result<ConfigFile> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
@@ -147,6 +187,10 @@ mod tests {
     fn raw() -> Raw {
         Raw {
             listen: None,
+            unix_socket: None,
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
             advertise: None,
             datasets: vec![],
             fleet: vec![],
@@ -173,6 +217,8 @@ mod tests {
         assert!(refuse(Raw { datasets: vec!["x".into()], ..raw() }).contains("write NAME=URI"));
         let some = || vec!["x=y".to_owned()];
         assert!(refuse(Raw { datasets: some(), memory: Some("lots".into()), ..raw() }).contains("512MiB"));
+        let half = Raw { datasets: some(), tls_cert: Some("gateway.pem".into()), ..raw() };
+        assert!(refuse(half).contains("--tls-key"));
         let absent = Some(PathBuf::from("absent.key"));
         assert!(refuse(Raw { datasets: some(), ticket_key_file: absent, ..raw() }).contains("absent.key"));
     }

@@ -1,6 +1,7 @@
 //! What goes wrong: memory, readers, files, ports, and a gateway that leaves.
 
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::time::Duration;
 
 use arrow_flight::FlightData;
 use arrow_flight::{CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus};
@@ -201,7 +202,7 @@ async fn any_damaged_byte_is_an_error_or_other_rows_but_no_panic() {
         std::fs::write(&path, damaged).unwrap();
         let drain = Drain::new();
         let Ok(bound) = Gateway::start(stage.config.clone(), &drain).await else { continue };
-        let mut client = Client::connect(bound.address).await;
+        let mut client = Client::connect(bound.address.unwrap()).await;
         let info = client.feed(r#"{"dataset":"d","batch_size":64,"shuffle":"rows"}"#).await.unwrap();
         if let Err(error) = client.read(info.endpoint[0].ticket.clone().unwrap()).await {
             assert!(error.code == Code::BadFile || error.code == Code::Unsupported, "{at}: {error}");
@@ -218,7 +219,7 @@ async fn what_keeps_a_gateway_from_starting_is_said_in_a_line() {
         let error = Gateway::start(config, &Drain::new()).await.unwrap_err();
         Error::chain(Code::Internal, &error).message
     };
-    let taken = Gateway::start(stage.config.clone(), &stage.drain).await.unwrap().address;
+    let taken = Gateway::start(stage.config.clone(), &stage.drain).await.unwrap().address.unwrap();
     let told = refusal(&|config| config.listen = taken.to_string()).await;
     assert!(told.contains(&taken.to_string()) && told.contains("in use"), "{told}");
     let told = refusal(&|config| config.datasets[0].1 = "/nowhere/at/all".to_owned()).await;

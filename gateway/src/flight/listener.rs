@@ -1,0 +1,123 @@
+//! Where the gateway is reached: a TCP port, with or without TLS, or a Unix socket.
+//!
+//! In: an address or a path. Out: connections. The promise: an address that cannot be had is refused in
+//! words; a socket's file that a dead gateway left is replaced, one that a living gateway answers on is
+//! not, and ours is gone when we are.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio_rustls::TlsAcceptor;
+use tonic::transport::server::TcpIncoming;
+
+use super::StartError;
+
+/// How soon a peer that vanished is noticed.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+/// Who has not finished a TLS handshake by then is hung up on.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A place where connections come in.
+pub(super) enum Listener {
+    Tcp { incoming: TcpIncoming, tls: Option<TlsAcceptor> },
+    Unix { listener: UnixListener, _file: SocketFile },
+}
+
+/// A connection of which nothing has been read.
+pub(super) struct Accepted {
+    io: Socket,
+    tls: Option<TlsAcceptor>,
+    pub(super) peer: Peer,
+}
+
+/// What is known of who asks. Rides on every request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// It runs on this machine, so a Unix socket may be within its reach.
+    pub(super) is_neighbour: bool,
+}
+
+/// A connection's bytes.
+pub(super) type Socket = Box<dyn ReadWrite>;
+
+pub(super) trait ReadWrite: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ReadWrite for T {}
+
+/// Removes the file of a Unix socket in the end.
+pub(super) struct SocketFile(PathBuf);
+
+impl Listener {
+    pub(super) async fn tcp(
+        address: &str,
+        tls: Option<TlsAcceptor>,
+    ) -> Result<(Self, SocketAddr), StartError> {
+        let listened = async {
+            let listener = TcpListener::bind(address).await?;
+            let bound = listener.local_addr()?;
+            Ok((listener, bound))
+        };
+        let (listener, bound) = listened.await.map_err(|source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => StartError::InUse { address: address.to_owned() },
+            _ => StartError::Listen { address: address.to_owned(), source },
+        })?;
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).with_keepalive(Some(KEEPALIVE));
+        Ok((Self::Tcp { incoming, tls }, bound))
+    }
+
+    pub(super) async fn unix(path: &Path) -> Result<Self, StartError> {
+        let failed = |source| StartError::Socket { path: path.to_owned(), source };
+        if is_left_over(path).await {
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+        let listener = UnixListener::bind(path).map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => StartError::SocketInUse { path: path.to_owned() },
+            _ => failed(source),
+        })?;
+        Ok(Self::Unix { listener, _file: SocketFile(path.to_owned()) })
+    }
+
+    /// The next connection. Cancel-safe.
+    pub(super) async fn accept(&mut self) -> io::Result<Accepted> {
+        match self {
+            Self::Tcp { incoming, tls } => {
+                let stream = incoming.next().await.expect("a listener never ends")?;
+                let is_neighbour = stream.peer_addr()?.ip() == stream.local_addr()?.ip();
+                Ok(Accepted { io: Box::new(stream), tls: tls.clone(), peer: Peer { is_neighbour } })
+            }
+            Self::Unix { listener, .. } => {
+                let (stream, _) = listener.accept().await?;
+                Ok(Accepted { io: Box::new(stream), tls: None, peer: Peer { is_neighbour: true } })
+            }
+        }
+    }
+}
+
+impl Accepted {
+    /// The connection, with TLS inside if that is how it is reached.
+    pub(super) async fn open(self) -> io::Result<Socket> {
+        let Some(tls) = self.tls else { return Ok(self.io) };
+        let shaken = tokio::time::timeout(HANDSHAKE, tls.accept(self.io)).await;
+        Ok(Box::new(shaken.map_err(|_| io::ErrorKind::TimedOut)??))
+    }
+}
+
+/// Whether a socket's file is there that nobody listens at.
+async fn is_left_over(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).await.err().is_some_and(refused)
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody who tidied up was quicker.
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}

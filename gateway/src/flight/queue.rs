@@ -1,0 +1,89 @@
+//! Messages between a stream and its socket.
+//!
+//! In: messages, or the error that ends them. Out: ropes, one at a time. The promise: no more bytes wait
+//! than were foreseen, those counted that the socket has not taken yet; the stream waits for its reader,
+//! and gives up on one that holds up a gateway that leaves.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use penstock_daemon::{Budget, Drain};
+use penstock_proto::Error;
+use tokio::sync::mpsc;
+
+use super::rope::Rope;
+use crate::encode::Message;
+
+/// A draining gateway gives a reader this long to make room for the hand-over.
+const HAND_OVER: Duration = Duration::from_secs(5);
+
+/// What the socket polls. Dropping it ends the stream behind it.
+pub(crate) struct Messages(mpsc::UnboundedReceiver<Result<Rope, Error>>);
+
+/// The other end of [`Messages`].
+pub(super) struct Sender {
+    queue: mpsc::UnboundedSender<Result<Rope, Error>>,
+    /// Bytes that may wait for the socket. The stream waits when they are leased out.
+    room: Budget,
+    drain: Drain,
+}
+
+/// Why a message was not sent.
+pub(super) enum Unsent {
+    /// The reader is gone, or does not make room for a gateway that leaves.
+    Left,
+    Refused(Error),
+}
+
+impl From<Error> for Unsent {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// A queue of so many bytes.
+pub(super) fn queue(bytes: u64, drain: Drain) -> (Sender, Messages) {
+    let (sender, messages) = mpsc::unbounded_channel();
+    (Sender { queue: sender, room: Budget::new(bytes), drain }, Messages(messages))
+}
+
+impl Messages {
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Rope, Error>>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+impl Sender {
+    /// Queues a message when there is room for it.
+    pub(super) async fn send(&self, message: Message) -> Result<(), Unsent> {
+        let bytes = message.body_bytes() + message.header.len() as u64;
+        let lease = tokio::select! {
+            biased;
+            lease = self.room.lease(bytes) => lease,
+            () = self.hopeless() => return Err(Unsent::Left),
+        };
+        let rope = Rope::message(message, lease)?;
+        self.queue.send(Ok(rope)).map_err(|_| Unsent::Left)
+    }
+
+    /// Ends the stream with an error.
+    pub(super) fn fail(&self, error: Error) {
+        // A reader that left needs no reason.
+        let _unread = self.queue.send(Err(error));
+    }
+
+    /// Resolves when the reader is gone.
+    pub(super) async fn closed(&self) {
+        self.queue.closed().await;
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.drain.has_begun()
+    }
+
+    /// Resolves when the gateway has been leaving for a while.
+    async fn hopeless(&self) {
+        self.drain.begun().await;
+        tokio::time::sleep(HAND_OVER).await;
+    }
+}
