@@ -89,17 +89,21 @@ impl Listener {
             Self::Tcp { incoming, tls } => {
                 let stream = incoming.next().await.expect("a listener never ends")?;
                 let is_neighbour = stream.peer_addr()?.ip() == stream.local_addr()?.ip();
-                Ok(Accepted { io: Box::new(stream), tls: tls.clone(), peer: Peer { is_neighbour } })
+                Ok(Accepted { tls: tls.clone(), ..Accepted::plain(stream, Peer { is_neighbour }) })
             }
             Self::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Accepted { io: Box::new(stream), tls: None, peer: Peer { is_neighbour: true } })
+                Ok(Accepted::plain(stream, Peer { is_neighbour: true }))
             }
         }
     }
 }
 
 impl Accepted {
+    pub(super) fn plain(io: impl ReadWrite + 'static, peer: Peer) -> Self {
+        Self { io: Box::new(io), tls: None, peer }
+    }
+
     /// The connection, with TLS inside if that is how it is reached.
     pub(super) async fn open(self) -> io::Result<Socket> {
         let Some(tls) = self.tls else { return Ok(self.io) };

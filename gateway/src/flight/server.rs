@@ -73,7 +73,7 @@ where
 }
 
 /// Serves one peer until it leaves, or the gateway does.
-async fn connection<S>(accepted: Accepted, service: S, drain: Drain)
+pub(super) async fn connection<S>(accepted: Accepted, service: S, drain: Drain)
 where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send,

@@ -1,5 +1,6 @@
 //! Stories of readers and a gateway on the loopback, in one process.
 
+mod copies;
 mod faults;
 
 use std::collections::BTreeMap;
