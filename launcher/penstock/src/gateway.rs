@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use penstock_gateway::config::{ConfigFile, TlsConfig};
+use penstock_gateway::config::ConfigFile;
 use penstock_gateway::{Config, Gateway};
 use penstock_proto::TicketKey;
 
+use crate::tls::TlsOptions;
 use crate::{daemon, hadoop, size};
 
 /// Serve datasets of Parquet over Arrow Flight.
@@ -28,18 +29,6 @@ pub(crate) struct Args {
     /// A Unix socket beside the port; clients on this machine are told of it.
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
-
-    /// Secure the port with this certificate and those between it and its authority (PEM).
-    #[arg(long, value_name = "FILE")]
-    tls_cert: Option<PathBuf>,
-
-    /// The certificate's key (PEM).
-    #[arg(long, value_name = "FILE")]
-    tls_key: Option<PathBuf>,
-
-    /// Serve only clients whose certificates come from these authorities (PEM).
-    #[arg(long, value_name = "FILE")]
-    tls_client_ca: Option<PathBuf>,
 
     /// How clients reach this gateway, where it is not what it listens at.
     #[arg(long, value_name = "HOST:PORT")]
@@ -70,6 +59,9 @@ pub(crate) struct Args {
     daemon: daemon::Options,
 
     #[command(flatten)]
+    tls: TlsOptions,
+
+    #[command(flatten)]
     hadoop: hadoop::HdfsOptions,
 }
 
@@ -78,6 +70,7 @@ Examples:
   penstock gateway --listen 127.0.0.1:8815 --dataset digits=data/train
   penstock gateway --listen 0.0.0.0:8815 --advertise node1:8815 --dataset logs='/data/logs/*.parquet' \\
       --fleet node1:8815,node2:8815 --ticket-key-file ticket.key --admin 0.0.0.0:9100
+  penstock gateway --listen 0.0.0.0:8815 --tls-cert gateway.pem --tls-key gateway.key --dataset digits=data/train
   penstock gateway --dataset logs=hdfs://cluster/logs/2026 --hadoop-conf /etc/hadoop/conf
 
 A configuration file:
@@ -94,14 +87,11 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     let file = args.config.take().map(|path| read(&path)).transpose()?.unwrap_or_default();
     args.daemon.admin = args.daemon.admin.or_else(|| file.admin.clone());
     let options = args.daemon;
-    let hdfs = args.hadoop.resolve(&file)?;
+    let (hdfs, tls) = (args.hadoop.resolve(&file)?, args.tls.resolve(&file)?);
     let mut config = resolve(
         Raw {
             listen: args.listen,
             unix_socket: args.unix_socket,
-            tls_cert: args.tls_cert,
-            tls_key: args.tls_key,
-            tls_client_ca: args.tls_client_ca,
             advertise: args.advertise,
             datasets: args.dataset,
             fleet: args.fleet,
@@ -111,6 +101,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
         file,
     )?;
     config.hdfs = hdfs;
+    config.tls = tls;
     daemon::serve(&options, async move |drain| Ok(Gateway::start(config, drain).await?.bound))
 }
 
@@ -118,9 +109,6 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
 struct Raw {
     listen: Option<String>,
     unix_socket: Option<PathBuf>,
-    tls_cert: Option<PathBuf>,
-    tls_key: Option<PathBuf>,
-    tls_client_ca: Option<PathBuf>,
     advertise: Option<String>,
     datasets: Vec<String>,
     fleet: Vec<String>,
@@ -132,11 +120,6 @@ struct Raw {
 fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
     let mut config = Config::new(flags.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned()));
     config.unix_socket = flags.unix_socket.or(file.unix_socket);
-    config.tls = tls(
-        flags.tls_cert.or(file.tls_cert),
-        flags.tls_key.or(file.tls_key),
-        flags.tls_client_ca.or(file.tls_client_ca),
-    )?;
     config.advertise = flags.advertise.or(file.advertise);
     let mut datasets = file.datasets;
     for text in &flags.datasets {
@@ -160,18 +143,6 @@ fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-fn tls(
-    certificate: Option<PathBuf>,
-    key: Option<PathBuf>,
-    client_ca: Option<PathBuf>,
-) -> anyhow::Result<Option<TlsConfig>> {
-    match (certificate, key) {
-        (Some(certificate), Some(key)) => Ok(Some(TlsConfig { certificate, key, client_ca })),
-        (None, None) if client_ca.is_none() => Ok(None),
-        _ => bail!("TLS needs both a certificate and its key: give --tls-cert and --tls-key"),
-    }
-}
-
 fn read(path: &std::path::Path) -> anyhow::Result<ConfigFile> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
@@ -188,9 +159,6 @@ mod tests {
         Raw {
             listen: None,
             unix_socket: None,
-            tls_cert: None,
-            tls_key: None,
-            tls_client_ca: None,
             advertise: None,
             datasets: vec![],
             fleet: vec![],
@@ -217,8 +185,6 @@ mod tests {
         assert!(refuse(Raw { datasets: vec!["x".into()], ..raw() }).contains("write NAME=URI"));
         let some = || vec!["x=y".to_owned()];
         assert!(refuse(Raw { datasets: some(), memory: Some("lots".into()), ..raw() }).contains("512MiB"));
-        let half = Raw { datasets: some(), tls_cert: Some("gateway.pem".into()), ..raw() };
-        assert!(refuse(half).contains("--tls-key"));
         let absent = Some(PathBuf::from("absent.key"));
         assert!(refuse(Raw { datasets: some(), ticket_key_file: absent, ..raw() }).contains("absent.key"));
     }

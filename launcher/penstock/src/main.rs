@@ -17,6 +17,7 @@ mod inspect;
 mod run;
 mod sidecar;
 mod size;
+mod tls;
 mod version;
 
 /// Streams end and their memory is to be the machine's again, which glibc's allocator is slow to give back.
@@ -44,7 +45,7 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
-    Gateway(gateway::Args),
+    Gateway(Box<gateway::Args>),
     Sidecar(sidecar::Args),
     Inspect(inspect::Args),
     Version(version::Args),
@@ -55,7 +56,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args),
-        Command::Gateway(args) => gateway::run(args),
+        Command::Gateway(args) => gateway::run(*args),
         Command::Sidecar(args) => sidecar::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Version(args) => version::run(&args),
