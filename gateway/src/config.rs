@@ -1,5 +1,7 @@
 //! What an operator tells a gateway.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ pub struct Config {
     pub datasets: Vec<(String, String)>,
     /// How datasets on HDFS are reached.
     pub hdfs: HdfsConfig,
+    /// How datasets in object stores are reached.
+    pub cloud: CloudConfig,
     /// `HOST:PORT` of the gateways that serve the same datasets under the same key; itself may be among
     /// them.
     pub fleet: Vec<String>,
@@ -50,6 +54,7 @@ impl Config {
             advertise: None,
             datasets: Vec::new(),
             hdfs: HdfsConfig::from_environment(),
+            cloud: CloudConfig::from_environment(),
             fleet: Vec::new(),
             ticket_key: TicketKey::generate(),
             ticket_life: Duration::from_hours(24),
@@ -102,6 +107,38 @@ impl HdfsConfig {
     }
 }
 
+/// How object stores are reached.
+#[derive(Clone, Default)]
+pub struct CloudConfig {
+    /// Settings by object_store's names, e.g. `aws_region`; of two of one name the later counts.
+    pub options: Vec<(String, String)>,
+    /// The variables that the stores' own tools read.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl CloudConfig {
+    /// What `AWS_…`, `GOOGLE_…` and `AZURE_…` variables say, and where their files are.
+    pub fn from_environment() -> Self {
+        let is_of_a_store = |name: &str| {
+            ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix))
+                || ["HOME", "IDENTITY_ENDPOINT"].contains(&name)
+        };
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, value)| is_of_a_store(name) && !value.is_empty())
+            .collect();
+        Self { options: Vec::new(), environment }
+    }
+}
+
+/// Names alone, for the values are secrets.
+impl fmt::Debug for CloudConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = self.options.iter().map(|(name, _)| name);
+        f.debug_set().entries(options.chain(self.environment.keys())).finish()
+    }
+}
+
 /// What a `--config` file may say; what the command line says as well wins. All names are those of the
 /// command line's options.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -114,7 +151,7 @@ pub struct ConfigFile {
     pub tls_client_ca: Option<PathBuf>,
     pub advertise: Option<String>,
     /// Name to URI.
-    pub datasets: std::collections::BTreeMap<String, String>,
+    pub datasets: BTreeMap<String, String>,
     pub fleet: Vec<String>,
     pub ticket_key_file: Option<PathBuf>,
     /// A number of bytes, or a text such as `512MiB`.
@@ -122,8 +159,10 @@ pub struct ConfigFile {
     pub admin: Option<String>,
     pub hadoop_conf: Option<PathBuf>,
     /// Settings by Hadoop's names.
-    pub hdfs_options: std::collections::BTreeMap<String, String>,
+    pub hdfs_options: BTreeMap<String, String>,
     pub hdfs_user: Option<String>,
     pub kerberos_principal: Option<String>,
     pub kerberos_keytab: Option<PathBuf>,
+    /// Settings of object stores by object_store's names.
+    pub store_options: BTreeMap<String, String>,
 }

@@ -24,7 +24,7 @@ use object_store::local::LocalFileSystem;
 use object_store::{ObjectMeta, ObjectStore};
 use tokio::sync::Mutex;
 
-use crate::config::HdfsConfig;
+use crate::config::{CloudConfig, HdfsConfig};
 use crate::store::Stores;
 
 pub use self::error::DatasetError;
@@ -70,7 +70,8 @@ impl Dataset {
     /// # Errors
     /// Those of [`open`](Self::open).
     pub fn new(name: impl Into<String>, uri: &str) -> Result<Self, DatasetError> {
-        Self::open(name, uri, &Stores::new(HdfsConfig::from_environment()))
+        let stores = Stores::new(HdfsConfig::from_environment()).with_cloud(CloudConfig::from_environment());
+        Self::open(name, uri, &stores)
     }
 
     /// Reads the URI; the place itself is not looked at before [`snapshot`](Self::snapshot).
@@ -136,12 +137,23 @@ impl Dataset {
             Place::Hdfs { path, .. } => {
                 listing::remote::list(self.origin.store.as_ref(), &self.origin.root, path).await
             }
+            #[cfg(feature = "cloud")]
+            Place::Cloud { paths, .. } => {
+                let (store, root) = (self.origin.store.as_ref(), &self.origin.root);
+                match paths.as_slice() {
+                    [path] => listing::remote::list(store, root, path).await,
+                    files => listing::remote::named(store, root, files).await,
+                }
+            }
         }
     }
 }
 
 impl Origin {
-    #[cfg_attr(not(feature = "hdfs"), expect(unused_variables, reason = "without HDFS there is one store"))]
+    #[cfg_attr(
+        not(any(feature = "hdfs", feature = "cloud")),
+        expect(unused_variables, reason = "without others there is one store")
+    )]
     fn of(location: &Location, stores: &Stores) -> Result<Self, DatasetError> {
         Ok(match &location.place {
             Place::Local(_) => Self { store: Arc::new(LocalFileSystem::new()), root: "/".into() },
@@ -150,6 +162,10 @@ impl Origin {
                 let cluster = stores.cluster(authority)?;
                 let root = format!("{cluster}/").into();
                 Self { store: Arc::new(cluster), root }
+            }
+            #[cfg(feature = "cloud")]
+            Place::Cloud { address, .. } => {
+                Self { store: Arc::new(stores.bucket(address)?), root: address.root.as_str().into() }
             }
         })
     }

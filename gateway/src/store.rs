@@ -1,24 +1,28 @@
 //! Where files lie.
 //!
 //! In: places as URIs name them, and how an operator says that they are reached. Out: object stores to
-//! read from. The promise: all datasets of a cluster share one client. It knows no Parquet.
+//! read from. The promise: all datasets of a cluster or of a bucket share one client. It knows no Parquet.
 
+#[cfg(feature = "cloud")]
+pub mod cloud;
 #[cfg(feature = "hdfs")]
 pub mod hdfs;
 
-#[cfg(feature = "hdfs")]
+#[cfg(any(feature = "hdfs", feature = "cloud"))]
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::io;
-#[cfg(feature = "hdfs")]
+#[cfg(any(feature = "hdfs", feature = "cloud"))]
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "hdfs")]
 use self::hdfs::{Hdfs, HdfsError};
 use penstock_proto::Code;
 
-use crate::config::HdfsConfig;
+#[cfg(feature = "cloud")]
+use self::cloud::{Address, Bucket, CloudError};
+use crate::config::{CloudConfig, HdfsConfig};
 
 /// The stores that datasets of one process are read from.
 pub struct Stores {
@@ -26,6 +30,10 @@ pub struct Stores {
     hdfs: HdfsConfig,
     #[cfg(feature = "hdfs")]
     clusters: Mutex<BTreeMap<String, Hdfs>>,
+    #[cfg(feature = "cloud")]
+    cloud: CloudConfig,
+    #[cfg(feature = "cloud")]
+    buckets: Mutex<BTreeMap<Address, Bucket>>,
 }
 
 impl Stores {
@@ -41,7 +49,40 @@ impl Stores {
             hdfs,
             #[cfg(feature = "hdfs")]
             clusters: Mutex::default(),
+            #[cfg(feature = "cloud")]
+            cloud: CloudConfig::default(),
+            #[cfg(feature = "cloud")]
+            buckets: Mutex::default(),
         }
+    }
+
+    /// Object stores are reached like that; without it no more is known of them than their URIs say.
+    #[must_use]
+    #[cfg_attr(
+        not(feature = "cloud"),
+        expect(unused_mut, unused_variables, reason = "a build without object stores keeps nothing of them")
+    )]
+    pub fn with_cloud(mut self, cloud: CloudConfig) -> Self {
+        #[cfg(feature = "cloud")]
+        {
+            self.cloud = cloud;
+        }
+        self
+    }
+
+    /// The bucket at an address.
+    ///
+    /// # Errors
+    /// When its settings cannot be used.
+    #[cfg(feature = "cloud")]
+    pub(crate) fn bucket(&self, address: &Address) -> Result<Bucket, CloudError> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = buckets.get(address) {
+            return Ok(known.clone());
+        }
+        let bucket = Bucket::new(address, &self.cloud)?;
+        buckets.insert(address.clone(), bucket.clone());
+        Ok(bucket)
     }
 
     /// The cluster behind a URI's authority; an empty one means the default file system.
@@ -70,6 +111,10 @@ impl StoreError {
         use object_store::Error::{NotSupported, PermissionDenied};
         let mut cause: Option<&(dyn Error + 'static)> = Some(&self.0);
         while let Some(error) = cause {
+            #[cfg(feature = "cloud")]
+            if let Some(error) = error.downcast_ref::<CloudError>() {
+                return error.code();
+            }
             if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
             {
                 return Code::BadFile;

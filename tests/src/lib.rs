@@ -4,5 +4,6 @@
 
 pub mod data;
 pub mod hdfs;
+pub mod moto;
 pub mod process;
 pub mod real;

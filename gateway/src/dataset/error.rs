@@ -7,17 +7,22 @@ use penstock_proto::Code;
 
 use crate::store::StoreError;
 
+/// What a URI looks like.
+const PLACES: &[&str] = &[
+    "file:///absolute/path",
+    #[cfg(feature = "hdfs")]
+    "hdfs://HOST:PORT/path",
+    #[cfg(feature = "cloud")]
+    "s3://BUCKET/path (gs, az, abfss, https alike)",
+];
+
 /// Why a dataset has no snapshot, or a snapshot not those columns.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     #[error(
         "{uri:?} is not a place this {} reads: give a path, a pattern such as data/*.parquet, {}",
-        if cfg!(feature = "hdfs") { "release" } else { "build" },
-        if cfg!(feature = "hdfs") {
-            "file:///absolute/path or hdfs://HOST:PORT/path"
-        } else {
-            "or file:///absolute/path"
-        }
+        if cfg!(all(feature = "hdfs", feature = "cloud")) { "release" } else { "build" },
+        PLACES.join(" or ")
     )]
     UnknownPlace { uri: String },
     #[error("{uri:?} is not a readable pattern: brackets close, and ** stands alone between slashes")]
@@ -31,12 +36,15 @@ pub enum DatasetError {
     NoFiles { location: String },
     #[error("cannot list {}", path.display())]
     List { path: PathBuf, source: io::Error },
-    #[cfg(any(feature = "hdfs", test))]
+    #[cfg(any(feature = "hdfs", feature = "cloud", test))]
     #[error("cannot list {place}")]
     ListStore { place: String, source: StoreError },
     #[cfg(feature = "hdfs")]
     #[error(transparent)]
     Hdfs(#[from] crate::store::hdfs::HdfsError),
+    #[cfg(feature = "cloud")]
+    #[error(transparent)]
+    Cloud(#[from] crate::store::cloud::CloudError),
     #[error("{} has a name that is not UTF-8 or not a path: rename it", path.display())]
     Name { path: PathBuf },
     #[error("cannot read {file}")]
@@ -84,10 +92,12 @@ impl DatasetError {
             // What is forbidden is not tried again.
             Self::List { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Code::BadFile,
             Self::List { .. } => Code::StoreUnavailable,
-            #[cfg(any(feature = "hdfs", test))]
+            #[cfg(any(feature = "hdfs", feature = "cloud", test))]
             Self::ListStore { source, .. } => source.code(),
             #[cfg(feature = "hdfs")]
             Self::Hdfs(_) => Code::StoreUnavailable,
+            #[cfg(feature = "cloud")]
+            Self::Cloud(error) => error.code(),
             Self::UnknownColumn { .. } => Code::UnknownColumn,
             Self::ColumnTwice { .. } => Code::InvalidFeed,
             Self::Worker { .. } => Code::Internal,

@@ -5,7 +5,7 @@
 //! writers leave beside their data) are passed over unless the location itself names them, except `_x=…`,
 //! which is a Hive partition.
 
-#[cfg(any(feature = "hdfs", test))]
+#[cfg(any(feature = "hdfs", feature = "cloud", test))]
 pub(super) mod remote;
 
 use std::collections::BTreeMap;

@@ -3,9 +3,11 @@
 use std::fmt;
 
 use super::DatasetError;
+#[cfg(feature = "cloud")]
+use crate::store::cloud::{Address, Kind};
 
-/// A path, a `file://` or `hdfs://` URI, or a pattern of these; a directory stands for the Parquet files under
-/// it.
+/// A path, a URI of a local file, of HDFS or of an object store, or a pattern of these; a directory stands for
+/// the Parquet files under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     uri: String,
@@ -23,11 +25,17 @@ pub(super) enum Place {
         /// Begins with a slash. Letter by letter, as Hadoop takes it: a percent sign is one.
         path: String,
     },
+    #[cfg(feature = "cloud")]
+    Cloud {
+        address: Address,
+        /// Without a first slash, letter by letter as the store has them; one unless several files are named.
+        paths: Vec<String>,
+    },
 }
 
 impl Location {
     /// # Errors
-    /// When the URI is empty, of another scheme than `file` or `hdfs`, or without an absolute path.
+    /// When the URI is empty, of a scheme that is not known, or without an absolute path.
     pub fn parse(uri: &str) -> Result<Self, DatasetError> {
         let unknown = || DatasetError::UnknownPlace { uri: uri.to_owned() };
         let place = match split_scheme(uri) {
@@ -42,6 +50,16 @@ impl Location {
                 let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
                 Some(Place::Hdfs { authority: authority.to_owned(), path: absolute(path) })
             }
+            #[cfg(feature = "cloud")]
+            Some((scheme, rest)) => Address::parse(scheme, rest).and_then(|(address, paths)| {
+                let decode = |path: &str| match address.kind {
+                    Kind::Http => decode_percent(path),
+                    _ => Some(path.to_owned()),
+                };
+                let paths = paths.into_iter().map(decode).collect::<Option<_>>()?;
+                Some(Place::Cloud { address, paths })
+            }),
+            #[cfg(not(feature = "cloud"))]
             Some(_) => None,
         };
         match place {
@@ -100,6 +118,8 @@ mod tests {
             Place::Local(path) => Some(path),
             #[cfg(feature = "hdfs")]
             Place::Hdfs { authority, path } => Some(format!("{authority} {path}")),
+            #[cfg(feature = "cloud")]
+            Place::Cloud { address, paths } => Some(format!("{} {}", address.root, paths.join(" "))),
         }
     }
 
@@ -120,9 +140,17 @@ mod tests {
         assert_eq!(path("hdfs://ns").as_deref(), Some("ns /"));
     }
 
+    #[cfg(feature = "cloud")]
+    #[test]
+    fn keys_are_read_as_they_are_and_paths_of_web_servers_are_decoded() {
+        assert_eq!(path("s3://b/a%20b/*.parquet").as_deref(), Some("s3://b/ a%20b/*.parquet"));
+        assert_eq!(path("https://h/a%20b https://h/c").as_deref(), Some("https://h/ a b c"));
+        assert_eq!(path("https://h/a%2"), None);
+    }
+
     #[test]
     fn other_places_are_refused_in_words() {
-        for uri in ["", "ftp://nn/data", "s3://bucket/x", "file://data/x", "file:///a%2", "file:///a%zz"] {
+        for uri in ["", "ftp://nn/data", "s3:///x", "file://data/x", "file:///a%2", "file:///a%zz"] {
             let error = Location::parse(uri).unwrap_err();
             assert!(error.to_string().contains("give a path"), "{error}");
         }

@@ -9,7 +9,7 @@ use penstock_gateway::{Config, Gateway};
 use penstock_proto::TicketKey;
 
 use crate::tls::TlsOptions;
-use crate::{daemon, hadoop, size};
+use crate::{cloud, daemon, hadoop, size};
 
 /// Serve datasets of Parquet over Arrow Flight.
 ///
@@ -34,7 +34,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
 
-    /// A dataset: a file, a directory or a glob of Parquet, here or behind hdfs://. May be given again.
+    /// A dataset: a file, a directory or a glob of Parquet, here or behind hdfs://, s3://, gs://, az:// or
+    /// https://. May be given again.
     #[arg(long, value_name = "NAME=URI")]
     dataset: Vec<String>,
 
@@ -63,6 +64,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     hadoop: hadoop::HdfsOptions,
+
+    #[command(flatten)]
+    cloud: cloud::CloudOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -72,6 +76,7 @@ Examples:
       --fleet node1:8815,node2:8815 --ticket-key-file ticket.key --admin 0.0.0.0:9100
   penstock gateway --listen 0.0.0.0:8815 --tls-cert gateway.pem --tls-key gateway.key --dataset digits=data/train
   penstock gateway --dataset logs=hdfs://cluster/logs/2026 --hadoop-conf /etc/hadoop/conf
+  penstock gateway --dataset logs=s3://bucket/logs/2026
 
 A configuration file:
   listen: 0.0.0.0:8815
@@ -88,6 +93,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     args.daemon.admin = args.daemon.admin.or_else(|| file.admin.clone());
     let options = args.daemon;
     let (hdfs, tls) = (args.hadoop.resolve(&file)?, args.tls.resolve(&file)?);
+    let cloud = args.cloud.resolve(&file)?;
     let mut config = resolve(
         Raw {
             listen: args.listen,
@@ -101,6 +107,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
         file,
     )?;
     config.hdfs = hdfs;
+    config.cloud = cloud;
     config.tls = tls;
     daemon::serve(&options, async move |drain| Ok(Gateway::start(config, drain).await?.bound))
 }

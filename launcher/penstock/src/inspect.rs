@@ -11,7 +11,7 @@ use penstock_gateway::plan::Order;
 use penstock_gateway::store::Stores;
 use penstock_proto::FeedRequest;
 
-use crate::hadoop;
+use crate::{cloud, hadoop};
 
 /// Show a dataset's files, rows, columns and snapshot, and the plan that an order makes of it.
 ///
@@ -19,7 +19,7 @@ use crate::hadoop;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A file, a directory or a glob of Parquet, here or behind hdfs://.
+    /// A file, a directory or a glob of Parquet, here or behind hdfs://, s3://, gs://, az:// or https://.
     #[arg(required = true, value_name = "URI")]
     uris: Vec<String>,
 
@@ -41,16 +41,21 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     hadoop: hadoop::HdfsOptions,
+
+    #[command(flatten)]
+    cloud: cloud::CloudOptions,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   penstock inspect data/train
-  penstock inspect 'data/*.parquet' --batch-size 256 --shuffle rows --remainder pad";
+  penstock inspect 'data/*.parquet' --batch-size 256 --shuffle rows --remainder pad
+  penstock inspect s3://bucket/data --store-option aws_region=eu-west-1";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let order = order(&args)?;
-    let stores = Stores::new(args.hadoop.resolve(&ConfigFile::default())?);
+    let nothing = ConfigFile::default();
+    let stores = Stores::new(args.hadoop.resolve(&nothing)?).with_cloud(args.cloud.resolve(&nothing)?);
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
     for uri in &args.uris {
         let dataset = Dataset::open(uri.as_str(), uri, &stores)?;

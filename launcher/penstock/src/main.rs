@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod agent;
+mod cloud;
 mod daemon;
 mod gateway;
 mod hadoop;

@@ -51,6 +51,46 @@ pub(in crate::dataset) async fn list(
     Ok(found)
 }
 
+/// Looks at files that are named one by one. What they are named below is the directory that they have in common.
+#[cfg(feature = "cloud")]
+pub(in crate::dataset) async fn named(
+    store: &dyn ObjectStore,
+    root: &str,
+    paths: &[String],
+) -> Result<Vec<Found>, DatasetError> {
+    let shown = |path: &str| format!("{root}{path}");
+    let common = paths.iter().map(|path| path.rsplit_once('/').map_or("", |(parent, _)| parent));
+    let common = common.reduce(common_directory).unwrap_or_default();
+    let named = |path: &str| Path::parse(path).map_err(|_| DatasetError::Name { path: shown(path).into() });
+    let common = named(common)?;
+    let looks: Vec<_> = paths
+        .iter()
+        .map(|path| async {
+            match store.head(&named(path)?).await {
+                Ok(meta) => Ok(found(meta, &common)),
+                Err(Error::NotFound { .. }) => Err(DatasetError::NoSuchPath { path: shown(path).into() }),
+                Err(source) => Err(DatasetError::ListStore { place: shown(path), source: source.into() }),
+            }
+        })
+        .collect();
+    let found: Vec<_> = futures::stream::iter(looks).buffered(CONCURRENT_LISTINGS).try_collect().await?;
+    let sorted: BTreeMap<_, _> = found.into_iter().map(|found| (found.name.clone(), found)).collect();
+    Ok(sorted.into_values().collect())
+}
+
+/// As many whole parts as both begin with.
+#[cfg(feature = "cloud")]
+fn common_directory<'a>(one: &'a str, other: &str) -> &'a str {
+    let mut length = 0;
+    for (part, theirs) in one.split('/').zip(other.split('/')) {
+        if part != theirs {
+            break;
+        }
+        length += part.len() + 1;
+    }
+    &one[..length.saturating_sub(1).min(one.len())]
+}
+
 struct Walk<'a> {
     store: &'a dyn ObjectStore,
     root: &'a str,
