@@ -17,6 +17,7 @@ mod request;
 mod sidecar;
 mod stream;
 mod subscribe;
+mod wire;
 
 pub use config::{Config, DEFAULT_MEMORY, Deadlines};
 pub use pack::fed_as;

@@ -5,20 +5,20 @@
 //! part 0, so whoever joins parts drops what it had of it. An end that is not said is a break. It knows
 //! no columns and holds no more than the part in its hand.
 
+mod decode;
 mod position;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use arrow_flight::Ticket;
-use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
-use arrow_flight::error::FlightError;
-use futures::StreamExt as _;
 use penstock_proto::{Code, Error, FeedRequest, Note};
 use tokio::time::timeout;
 
+use self::decode::decode;
 use self::position::{Arrival, Position};
 use crate::metrics;
 use crate::subscribe::{Gateways, Link, silent};
+use crate::wire::{Download, Rooms};
 
 /// A piece of a step.
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ pub(crate) struct Stream {
     /// The feed with its snapshot and lanes said, so that a new ticket is for the same rows.
     request: FeedRequest,
     position: Position,
+    /// Where parts are received to, whichever connection brings them.
+    rooms: Rooms,
     state: State,
 }
 
@@ -48,7 +50,7 @@ enum State {
     Apart {
         ticket: Option<Ticket>,
     },
-    Reading(FlightDataDecoder),
+    Reading(Box<Download>),
     Ended,
 }
 
@@ -61,7 +63,7 @@ enum Event {
 
 impl Stream {
     /// The stream of `request`, which starts at `request.start_step` of `steps`. A `ticket` for just
-    /// that saves asking for one.
+    /// that saves asking for one. Parts are received into `rooms`.
     pub(crate) fn new(
         link: Link,
         gateways: Gateways,
@@ -69,9 +71,10 @@ impl Stream {
         steps: u64,
         request: FeedRequest,
         ticket: Option<Ticket>,
+        rooms: Rooms,
     ) -> Self {
         let position = Position::new(request.epoch, request.start_step, steps);
-        Self { link, gateways, schema, request, position, state: State::Apart { ticket } }
+        Self { link, gateways, schema, request, position, rooms, state: State::Apart { ticket } }
     }
 
     /// The first step that was not brought whole.
@@ -116,6 +119,16 @@ impl Stream {
         }
     }
 
+    /// Waits for `other`, and lets the connection go on meanwhile; it brings no more than was allowed.
+    pub(crate) async fn wait(&mut self, other: impl Future<Output = ()>) {
+        let State::Reading(download) = &mut self.state else { return other.await };
+        tokio::select! {
+            biased;
+            () = other => {}
+            () = download.idle() => {}
+        }
+    }
+
     async fn advance(&mut self) -> Result<Option<Event>, Error> {
         match &mut self.state {
             State::Ended => return Ok(None),
@@ -125,47 +138,41 @@ impl Stream {
             }
             State::Reading(_) => {}
         }
-        let State::Reading(decoder) = &mut self.state else { return Ok(None) };
+        let State::Reading(download) = &mut self.state else { return Ok(None) };
         let deadlines = self.link.deadlines;
         loop {
-            let message = timeout(deadlines.stall, decoder.next()).await.map_err(|_| silent(deadlines))?;
+            let message =
+                timeout(deadlines.stall, download.next()).await.map_err(|_| silent(deadlines))??;
             let Some(message) = message else { return Err(self.position.broken("stopped")) };
-            let message = message.map_err(refusal)?;
-            match message.payload {
-                DecodedPayload::Schema(schema) => check_schema(&self.schema, &schema)?,
-                DecodedPayload::None => {}
-                DecodedPayload::RecordBatch(batch) => {
-                    let note = Note::from_json(&message.inner.app_metadata)
-                        .map_err(|error| Error::chain(Code::BrokenStream, &error))?;
-                    return Ok(Some(match self.position.accept(note)? {
-                        Arrival::End => Event::End,
-                        Arrival::Moved => Event::Moved,
-                        Arrival::Part { step, part, last } => {
-                            let bytes = message.inner.data_body.len() as u64;
-                            Event::Part(Part { step, part, last, batch, bytes })
-                        }
-                    }));
+            let Some(batch) = decode(&self.schema, &message.header, &message.body)? else { continue };
+            let note = Note::from_json(&message.metadata)
+                .map_err(|error| Error::chain(Code::BrokenStream, &error))?;
+            return Ok(Some(match self.position.accept(note)? {
+                Arrival::End => Event::End,
+                Arrival::Moved => Event::Moved,
+                Arrival::Part { step, part, last } => {
+                    Event::Part(Part { step, part, last, batch, bytes: message.memory })
                 }
-            }
+            }));
         }
     }
 
     /// Goes on with the gateway whose turn it is.
-    async fn open(&mut self, kept: Option<Ticket>) -> Result<FlightDataDecoder, Error> {
+    async fn open(&mut self, kept: Option<Ticket>) -> Result<Box<Download>, Error> {
         let address = self.gateways.current().clone();
-        let mut client = self.link.connect(&address).await?;
         tracing::debug!(gateway = %address, step = self.position.step(), "opening a stream");
         if let Some(ticket) = kept {
-            match self.link.redeem(&mut client, ticket).await {
+            match self.link.redeem(&address, &ticket, self.rooms.clone()).await {
                 // It has aged, or is another fleet's: this gateway can make one of its own.
                 Err(error) if matches!(error.code, Code::BadTicket | Code::TicketExpired) => {}
-                answer => return answer,
+                answer => return answer.map(Box::new),
             }
         }
         self.request.start_step = self.position.step();
+        let mut client = self.link.connect(&address).await?;
         let subscription = self.link.ask(&mut client, &address, &self.request).await?;
         self.gateways.learn(&subscription.locations);
-        self.link.redeem(&mut client, subscription.ticket).await
+        self.link.redeem(&address, &subscription.ticket, self.rooms.clone()).await.map(Box::new)
     }
 
     async fn leave(&mut self, error: &Error) -> Result<(), Error> {
@@ -174,30 +181,6 @@ impl Stream {
         self.state = State::Apart { ticket: None };
         self.gateways.failed(error).await
     }
-}
-
-/// What the decoder says, by our code: a status keeps its own, and bytes that cannot be read are a break.
-fn refusal(error: FlightError) -> Error {
-    match error {
-        FlightError::Tonic(status) => (*status).into(),
-        other => Error::chain(Code::BrokenStream, &other),
-    }
-}
-
-fn check_schema(announced: &Schema, arrived: &Schema) -> Result<(), Error> {
-    let same = announced.fields().len() == arrived.fields().len()
-        && announced
-            .fields()
-            .iter()
-            .zip(arrived.fields())
-            .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
-    if same {
-        return Ok(());
-    }
-    Err(Error::new(
-        Code::Internal,
-        "the stream's columns are not those that the gateway announced: use one release of penstock everywhere",
-    ))
 }
 
 #[cfg(test)]

@@ -10,11 +10,8 @@ mod gateways;
 use std::time::Duration;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use arrow_flight::decode::FlightDataDecoder;
-use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{Action, FlightDescriptor, FlightInfo, Ticket};
-use futures::TryStreamExt as _;
 use penstock_proto::delivery::{self, Report, Standing};
 use penstock_proto::{Code, Error, FeedInfo, FeedRequest};
 use prost::Message as _;
@@ -25,6 +22,7 @@ pub(crate) use self::address::Address;
 pub(crate) use self::gateways::Gateways;
 
 use crate::config::Deadlines;
+use crate::wire::{Download, Rooms, Target};
 
 /// A message as large as it must be: parts are small, but a single row may be huge.
 const MAX_MESSAGE: usize = i32::MAX as usize;
@@ -53,8 +51,7 @@ pub(crate) struct Link {
 pub(crate) type Client = FlightServiceClient<Channel>;
 
 impl Link {
-    /// A connection of its own: many streams on one share its window, and one reader that stops would
-    /// stop them all.
+    /// A connection for questions.
     pub(crate) async fn connect(&self, address: &Address) -> Result<Client, Error> {
         let endpoint = Endpoint::from_shared(address.uri())
             .map_err(|error| Error::chain(Code::InvalidFeed, &error))?
@@ -89,15 +86,18 @@ impl Link {
         serde_json::from_slice(&answer.body).map_err(|error| Error::chain(Code::Internal, &error))
     }
 
-    /// Opens the stream of a ticket.
+    /// Opens the stream of a ticket, on a connection of its own: many streams on one share its window, and
+    /// one reader that stops would stop them all.
     pub(crate) async fn redeem(
         &self,
-        client: &mut Client,
-        ticket: Ticket,
-    ) -> Result<FlightDataDecoder, Error> {
-        let answer = timeout(self.deadlines.stall, client.do_get(ticket)).await;
-        let stream = answer.map_err(|_| silent(self.deadlines))??.into_inner();
-        Ok(FlightDataDecoder::new(stream.map_err(FlightError::from)))
+        address: &Address,
+        ticket: &Ticket,
+        rooms: Rooms,
+    ) -> Result<Download, Error> {
+        let socket = address.dial(self.deadlines.connect).await?;
+        let target = Target { scheme: "http", authority: address.authority() };
+        let opened = Download::open(socket, target, &ticket.ticket, self.window, rooms);
+        timeout(self.deadlines.stall, opened).await.map_err(|_| silent(self.deadlines))?
     }
 }
 

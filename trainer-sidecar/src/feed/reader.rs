@@ -9,6 +9,7 @@ use super::start::Start;
 use crate::batcher::{Joiner, Meter, Step};
 use crate::stream::Stream;
 use crate::subscribe::Gateways;
+use crate::wire::Rooms;
 
 /// Steps before an epoch's end at which the next epoch's ticket is asked for.
 const AHEAD: u64 = 4;
@@ -32,14 +33,15 @@ async fn read_epochs(start: &Start, meter: &Meter, queue: &UnboundedSender<Item>
     let end = start.request.epochs.unwrap_or(u64::MAX);
     let mut gateways = start.gateways.clone();
     let mut ticket = start.ticket.clone();
+    let rooms = Rooms::new(start.link.window, start.most_memory);
     for epoch in start.request.feed.epoch..end {
         let schema = start.subscription.schema.clone();
         let request = start.request_of(epoch);
-        let mut stream = Stream::new(start.link, gateways, schema, steps, request, ticket);
+        let mut stream = Stream::new(start.link, gateways, schema, steps, request, ticket, rooms.clone());
         let mut joiner = Joiner::new(epoch, start.rows());
         let mut next_ticket = None;
         loop {
-            meter.room(joiner.bytes()).await;
+            stream.wait(meter.room(joiner.bytes())).await;
             let Some(part) = stream.next().await? else { break };
             let held = meter.hold(part.bytes);
             if let Some(step) = joiner.add(part, held)?

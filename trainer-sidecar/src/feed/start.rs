@@ -23,6 +23,8 @@ pub(super) struct Start {
     pub(super) plan: Arc<PackPlan>,
     /// Bytes the feed may hold, unless its slots turn out to need more.
     pub(super) memory: u64,
+    /// Bytes it may hold in any case, and so the largest part that may arrive.
+    pub(super) most_memory: u64,
 }
 
 impl Start {
@@ -50,6 +52,7 @@ impl Start {
                 ),
             ));
         }
+        let most_memory = request.memory.unwrap_or(total);
         let link = Link { deadlines: house.deadlines, window: size::window(memory) };
         let subscription = gateways.subscribe(&link, &request.feed).await?;
         check_steps(&request, &subscription)?;
@@ -62,7 +65,7 @@ impl Start {
         let plan = PackPlan::new(&subscription.schema, &request.nulls)
             .map_err(|error| Error::chain(error.code(), &error))?;
         let ticket = Some(subscription.ticket.clone());
-        Ok(Self { request, subscription, ticket, gateways, link, plan: Arc::new(plan), memory })
+        Ok(Self { request, subscription, ticket, gateways, link, plan: Arc::new(plan), memory, most_memory })
     }
 
     pub(super) fn description(&self) -> String {

@@ -6,6 +6,7 @@ use super::*;
 use crate::batcher::{Joiner, Meter, Rows, Step};
 use crate::fake::{Fake, Fault, Script, deadlines, link};
 use crate::subscribe::Address;
+use crate::wire::Rooms;
 
 fn request(start_step: u64) -> FeedRequest {
     let command = FeedCommand {
@@ -18,9 +19,13 @@ fn request(start_step: u64) -> FeedRequest {
     FeedRequest { snapshot: Some(SnapshotId::new("5a")), ..FeedRequest::resolve(&command).unwrap() }
 }
 
+fn rooms() -> Rooms {
+    Rooms::new(link().window, u64::MAX)
+}
+
 fn stream(fake: &Fake, known: Vec<Address>, start_step: u64) -> Stream {
     let gateways = Gateways::new(known, deadlines().give_up).unwrap();
-    Stream::new(link(), gateways, Fake::schema(), fake.steps, request(start_step), None)
+    Stream::new(link(), gateways, Fake::schema(), fake.steps, request(start_step), None, rooms())
 }
 
 /// Steps and their ids, as the batcher joins them.
@@ -129,7 +134,7 @@ async fn a_ticket_that_has_aged_is_replaced() {
     let gateways = Gateways::new(known, deadlines().give_up).unwrap();
     // As far as this gateway can tell, a ticket of somebody else.
     let ticket = Some(Ticket::new(vec![0xff]));
-    let stream = Stream::new(link(), gateways, Fake::schema(), 2, request(0), ticket);
+    let stream = Stream::new(link(), gateways, Fake::schema(), 2, request(0), ticket, rooms());
     let read = steps(stream, &fake).await;
     assert_eq!(read.unwrap().len(), 2);
 }
@@ -142,7 +147,7 @@ async fn without_a_gateway_left_it_says_who_was_tried_and_why() {
         Address::parse(&format!("grpc://{}", listener.local_addr().unwrap())).unwrap()
     };
     let gateways = Gateways::new(vec![gone.clone()], std::time::Duration::from_millis(200)).unwrap();
-    let stream = Stream::new(link(), gateways, Fake::schema(), 2, request(0), None);
+    let stream = Stream::new(link(), gateways, Fake::schema(), 2, request(0), None, rooms());
     let error = steps(stream, &fake).await.unwrap_err();
     assert_eq!(error.code, Code::Unreachable);
     assert!(error.message.contains(&gone.to_string()) && error.message.contains("refused"), "{error}");

@@ -1,8 +1,14 @@
 //! Where a gateway listens.
 
 use std::fmt;
+use std::io;
+use std::time::Duration;
 
 use penstock_proto::{Code, Error};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::wire::Socket;
 
 /// Schemes of Flight over plain TCP.
 const SCHEMES: &[&str] = &["grpc://", "grpc+tcp://"];
@@ -26,6 +32,27 @@ impl Address {
     /// What an HTTP/2 client connects to.
     pub(crate) fn uri(&self) -> String {
         format!("http://{}", self.0)
+    }
+
+    /// What a request says it is for.
+    pub(crate) fn authority(&self) -> &str {
+        &self.0
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody listens, or nobody answers in time.
+    pub(crate) async fn dial(&self, patience: Duration) -> Result<Socket, Error> {
+        let connected = async {
+            let stream = TcpStream::connect(&self.0).await?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        };
+        let connected: io::Result<_> =
+            timeout(patience, connected).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let stream = connected.map_err(|error| Error::chain(Code::Unreachable, &error))?;
+        Ok(Socket::Tcp(stream))
     }
 }
 

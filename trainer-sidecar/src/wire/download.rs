@@ -1,0 +1,134 @@
+//! A stream of messages from a gateway: the I/O around a receiver.
+//!
+//! Whoever waits for something else lets the connection go on with [`Download::idle`]: then what was
+//! allowed is still received and questions are still answered, and nothing more is allowed. Dropped, it
+//! closes the connection. Every method may be dropped at any of its awaits.
+
+use std::future::{pending, poll_fn};
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use penstock_proto::{Code, Error};
+use tokio::time::timeout;
+
+use super::envelope::Message;
+use super::receiver::Receiver;
+use super::room::Rooms;
+use super::sender::Sender;
+use super::socket::Socket;
+
+/// Read at once besides a body. Little, for what of the next body comes with it is copied.
+const STAGING_BYTES: usize = 16 << 10;
+/// Silence after which the peer is asked whether it is there, and after which it is not.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// What is said to whom.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) scheme: &'a str,
+    pub(crate) authority: &'a str,
+}
+
+/// A stream that is being received.
+pub(crate) struct Download {
+    socket: Socket,
+    receiver: Receiver,
+    staging: Box<[u8]>,
+    /// Whether the peer was asked and nothing came since.
+    asked: bool,
+}
+
+impl Download {
+    /// Asks for the stream of a ticket; its bytes in flight are `window` at most. Waits for the answer.
+    ///
+    /// # Errors
+    /// What the gateway answers instead, or that it cannot.
+    pub(crate) async fn open(
+        socket: Socket,
+        target: Target<'_>,
+        ticket: &[u8],
+        window: u32,
+        rooms: Rooms,
+    ) -> Result<Self, Error> {
+        let sender = Sender::new(target.scheme, target.authority, ticket, window);
+        let receiver = Receiver::new(sender, window, rooms);
+        let mut download = Self { socket, receiver, staging: vec![0; STAGING_BYTES].into(), asked: false };
+        while !download.receiver.is_answered() {
+            download.go_on().await;
+        }
+        match download.receiver.end() {
+            Some(Err(error)) => Err(error),
+            _ => Ok(download),
+        }
+    }
+
+    /// The next message; `None` when the gateway has said that the call is complete.
+    ///
+    /// # Errors
+    /// What the gateway says instead, or how the connection broke.
+    pub(crate) async fn next(&mut self) -> Result<Option<Message>, Error> {
+        loop {
+            if let Some(message) = self.receiver.message() {
+                return Ok(Some(message));
+            }
+            if let Some(end) = self.receiver.end() {
+                return end.map(|()| None);
+            }
+            self.receiver.refund();
+            self.go_on().await;
+        }
+    }
+
+    /// Lets the connection go on until this is dropped.
+    pub(crate) async fn idle(&mut self) {
+        while !self.receiver.has_ended() {
+            self.go_on().await;
+        }
+        pending().await
+    }
+
+    /// Writes what waits, and reads once.
+    async fn go_on(&mut self) {
+        let (socket, receiver, staging) = (&mut self.socket, &mut self.receiver, &mut self.staging);
+        let exchanged = timeout(KEEP_ALIVE, poll_fn(|cx| exchange(socket, receiver, staging, cx))).await;
+        match exchanged {
+            Ok(read) => {
+                self.asked = false;
+                match read {
+                    Ok(0) => self.receiver.fail(broken("the gateway closed the connection".to_owned())),
+                    Ok(bytes) => self.receiver.read(bytes, &self.staging),
+                    Err(error) => self.receiver.fail(Error::chain(Code::Unreachable, &error)),
+                }
+            }
+            Err(_) if self.asked => {
+                let silence = 2 * KEEP_ALIVE.as_secs();
+                self.receiver.fail(broken(format!("the gateway's machine is silent for {silence}s")));
+            }
+            Err(_) => {
+                self.receiver.sender.ping();
+                self.asked = true;
+            }
+        }
+    }
+}
+
+fn exchange(
+    socket: &mut Socket,
+    receiver: &mut Receiver,
+    staging: &mut [u8],
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    while !receiver.sender.waiting().is_empty() {
+        match socket.poll_write(cx, receiver.sender.waiting()) {
+            Poll::Ready(written) => receiver.sender.written(written?),
+            // Read on: the peer may not read before it is rid of what it wrote.
+            Poll::Pending => break,
+        }
+    }
+    socket.poll_read(cx, receiver.direct(), staging)
+}
+
+fn broken(how: String) -> Error {
+    Error::new(Code::Unreachable, how)
+}
