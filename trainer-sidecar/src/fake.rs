@@ -93,6 +93,18 @@ impl Fake {
         Address::parse(&address).unwrap()
     }
 
+    /// Serves on a Unix socket, for as long as the runtime lives.
+    pub(crate) fn serve_here(&self, path: &std::path::Path) -> Address {
+        let listener = tokio::net::UnixListener::bind(path).unwrap();
+        let incoming = stream::unfold(listener, |listener| async {
+            let accepted = listener.accept().await.map(|(stream, _)| stream);
+            Some((accepted, listener))
+        });
+        let service = FlightServiceServer::new(self.clone());
+        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+        Address::parse(&format!("grpc+unix://{}", path.display())).unwrap()
+    }
+
     pub(crate) fn schema() -> SchemaRef {
         let id = Field::new("id", DataType::Int64, true);
         Arc::new(Schema::new(vec![id, Field::new("text", DataType::Utf8, false)]))

@@ -33,6 +33,7 @@ async fn read_epochs(start: &Start, meter: &Meter, queue: &UnboundedSender<Item>
     let end = start.request.epochs.unwrap_or(u64::MAX);
     let mut gateways = start.gateways.clone();
     let mut ticket = start.ticket.clone();
+    // As much is idle as may be in flight.
     let rooms = Rooms::new(start.link.window, start.most_memory);
     for epoch in start.request.feed.epoch..end {
         let schema = start.subscription.schema.clone();

@@ -4,13 +4,18 @@
 const MOST_SLOTS: u64 = 8;
 /// One is read while another is written.
 const FEWEST_SLOTS: u64 = 2;
-const SMALLEST_WINDOW: u64 = 64 << 10;
-const LARGEST_WINDOW: u64 = 16 << 20;
+const LEAST_CONNECTION: u64 = 64 << 10;
+const MOST_CONNECTION: u64 = 32 << 20;
 
-/// Bytes that HTTP/2 may have in flight: a sixteenth of the feed.
+/// Bytes that HTTP/2 may have in flight: half of the connection's. The other half is memory that waits to
+/// be received into again.
 pub(super) fn window(memory: u64) -> u32 {
-    let window = (memory / 16).clamp(SMALLEST_WINDOW, LARGEST_WINDOW);
-    u32::try_from(window).expect("the largest window fits")
+    u32::try_from(connection(memory) / 2).expect("the largest window fits")
+}
+
+/// Bytes of a feed's connection: a sixteenth.
+fn connection(memory: u64) -> u64 {
+    (memory / 16).clamp(LEAST_CONNECTION, MOST_CONNECTION)
 }
 
 /// Ring and queue of a feed.
@@ -24,8 +29,8 @@ pub(super) struct Division {
 /// The least memory for slots of that size: the ring's fewest, and a step on its way into them.
 pub(super) fn needed(slot_bytes: u64) -> u64 {
     let slots = slot_bytes.saturating_mul(FEWEST_SLOTS + 1);
-    // A window is a sixteenth of the whole.
-    slots.saturating_add((slots / 15).clamp(SMALLEST_WINDOW, LARGEST_WINDOW))
+    // The connection's is a sixteenth of the whole.
+    slots.saturating_add((slots / 15).clamp(LEAST_CONNECTION, MOST_CONNECTION))
 }
 
 /// Half for slots, as far as they are wanted, the rest for the queue. `None` below [`needed`].
@@ -33,7 +38,7 @@ pub(super) fn divide(memory: u64, slot_bytes: u64) -> Option<Division> {
     if memory < needed(slot_bytes) {
         return None;
     }
-    let left = memory - u64::from(window(memory));
+    let left = memory - connection(memory);
     let slots = (left / 2 / slot_bytes.max(1)).clamp(FEWEST_SLOTS, MOST_SLOTS);
     let queue = left.checked_sub(slots * slot_bytes)?;
     Some(Division { slots: u32::try_from(slots).expect("few"), queue })
@@ -58,7 +63,7 @@ mod tests {
         fn the_parts_are_the_whole(slot_bytes in 4096_u64..(1 << 34), more in 0_u64..(1 << 34)) {
             let memory = needed(slot_bytes) + more;
             let Division { slots, queue } = divide(memory, slot_bytes).unwrap();
-            prop_assert_eq!(u64::from(slots) * slot_bytes + queue + u64::from(window(memory)), memory);
+            prop_assert_eq!(u64::from(slots) * slot_bytes + queue + connection(memory), memory);
             prop_assert!(queue >= slot_bytes, "a step on its way fits");
         }
     }

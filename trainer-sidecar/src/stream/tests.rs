@@ -1,6 +1,10 @@
 use arrow::array::AsArray as _;
 use arrow::datatypes::Int64Type;
 use penstock_proto::{FeedCommand, SnapshotId};
+use prost::Message as _;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::mpsc;
 
 use super::*;
 use crate::batcher::{Joiner, Meter, Rows, Step};
@@ -142,13 +146,75 @@ async fn a_ticket_that_has_aged_is_replaced() {
 #[tokio::test]
 async fn without_a_gateway_left_it_says_who_was_tried_and_why() {
     let fake = Fake::new(2, 1, 2);
-    let gone = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        Address::parse(&format!("grpc://{}", listener.local_addr().unwrap())).unwrap()
-    };
+    // Bound and not listened at: nobody else can have the port.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = Address::parse(&format!("grpc://{}", socket.local_addr().unwrap())).unwrap();
     let gateways = Gateways::new(vec![gone.clone()], std::time::Duration::from_millis(200)).unwrap();
     let stream = Stream::new(link(), gateways, Fake::schema(), 2, request(0), None, rooms());
     let error = steps(stream, &fake).await.unwrap_err();
     assert_eq!(error.code, Code::Unreachable);
     assert!(error.message.contains(&gone.to_string()) && error.message.contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn a_gateway_on_this_machine_is_read_over_its_socket() {
+    let fake = Fake::new(2, 2, 2).scripted(vec![(3, Fault::Break)]);
+    let directory = tempfile::tempdir().unwrap();
+    let here = fake.serve_here(&directory.path().join("g.sock"));
+    let read = steps(stream(&fake, vec![here], 0), &fake).await.unwrap();
+    assert_eq!(read.len(), 2);
+    assert_eq!(*fake.opened.lock().unwrap(), [(3, 0), (3, 1)]);
+}
+
+/// Passes bytes between clients and a gateway; as often as it is told, it breaks the next connection after
+/// some bytes of the gateway's.
+struct Breaker {
+    address: Address,
+    after: mpsc::UnboundedSender<u64>,
+}
+
+impl Breaker {
+    async fn new(gateway: &Address) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = Address::parse(&format!("grpc://{}", listener.local_addr().unwrap())).unwrap();
+        let gateway = gateway.authority().to_owned();
+        let (after, mut told) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let mut server = TcpStream::connect(&gateway).await.unwrap();
+                let limit = told.try_recv().unwrap_or(u64::MAX);
+                tokio::spawn(async move {
+                    let (server_reads, mut server_writes) = server.split();
+                    let (mut client_reads, mut client_writes) = client.split();
+                    let mut server_reads = server_reads.take(limit);
+                    tokio::select! {
+                        _ = tokio::io::copy(&mut client_reads, &mut server_writes) => {}
+                        _ = tokio::io::copy(&mut server_reads, &mut client_writes) => {}
+                    }
+                });
+            }
+        });
+        Self { address, after }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_may_break_at_any_byte() {
+    const LONGER_THAN_THE_STREAM: u64 = 3500;
+    let fake = Fake::new(2, 2, 2);
+    let gateway = fake.serve().await;
+    let breaker = Breaker::new(&gateway).await;
+    let expected: Vec<_> = (0..2).map(|step| (step, fake.ids(step))).collect();
+    for after in (0..LONGER_THAN_THE_STREAM).step_by(11) {
+        breaker.after.send(after).unwrap();
+        fake.opened.lock().unwrap().clear();
+        let known = vec![breaker.address.clone(), gateway.clone()];
+        let gateways = Gateways::new(known, deadlines().give_up).unwrap();
+        // With a ticket, the first connection is the stream's.
+        let ticket = Some(Ticket::new(request(0).to_command().encode_to_vec()));
+        let stream = Stream::new(link(), gateways, Fake::schema(), 2, request(0), ticket, rooms());
+        assert_eq!(steps(stream, &fake).await.unwrap(), expected, "broken after {after} bytes");
+    }
+    assert_eq!(fake.opened.lock().unwrap().len(), 1, "the stream is longer than that");
 }

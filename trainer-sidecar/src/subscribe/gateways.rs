@@ -47,17 +47,19 @@ impl Gateways {
     /// Takes in who else serves the feed.
     pub(crate) fn learn(&mut self, locations: &[Address]) {
         for location in locations {
-            if !self.known.contains(location) {
+            if !self.known.contains(location) && location.is_here() {
                 self.known.push(location.clone());
             }
         }
     }
 
-    /// Gives the turn to the gateway that falls to `rank`, so that ranks spread over all that are known.
+    /// Gives the turn to the gateway that falls to `rank`, so that ranks spread over all that are known;
+    /// or to those on this machine, if there are any, for their bytes cost less than half.
     pub(crate) fn spread(&mut self, rank: u32) {
         // Sorted, for ranks may know them in different orders.
         self.known.sort();
-        self.turn = rank as usize % self.known.len();
+        let here = self.known.iter().take_while(|address| matches!(address, Address::Unix(_))).count();
+        self.turn = rank as usize % if here > 0 { here } else { self.known.len() };
     }
 
     /// How long from the first failure to giving up.
@@ -177,6 +179,20 @@ mod tests {
         for (rank, port) in [(0, 1), (1, 2), (2, 1)] {
             gateways.spread(rank);
             assert_eq!(gateways.current(), &address(port));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_gateway_on_this_machine_is_asked_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let here = Address::Unix(directory.path().join("s"));
+        let _listener = std::os::unix::net::UnixListener::bind(directory.path().join("s")).unwrap();
+        let mut gateways = gateways(2);
+        gateways.learn(&[here.clone(), Address::Unix(directory.path().join("of another"))]);
+        assert_eq!(gateways.all().len(), 3);
+        for rank in 0..3 {
+            gateways.spread(rank);
+            assert_eq!(gateways.current(), &here);
         }
     }
 }

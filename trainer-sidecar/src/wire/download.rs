@@ -54,13 +54,14 @@ impl Download {
         let sender = Sender::new(target.scheme, target.authority, ticket, window);
         let receiver = Receiver::new(sender, window, rooms);
         let mut download = Self { socket, receiver, staging: vec![0; STAGING_BYTES].into(), asked: false };
-        while !download.receiver.is_answered() {
-            download.go_on().await;
+        while !download.receiver.has_begun() {
+            match download.receiver.end() {
+                Some(Err(error)) => return Err(error),
+                Some(Ok(())) => return Ok(download),
+                None => download.go_on().await,
+            }
         }
-        match download.receiver.end() {
-            Some(Err(error)) => Err(error),
-            _ => Ok(download),
-        }
+        Ok(download)
     }
 
     /// The next message; `None` when the gateway has said that the call is complete.
@@ -85,7 +86,7 @@ impl Download {
         while !self.receiver.has_ended() {
             self.go_on().await;
         }
-        pending().await
+        pending::<()>().await;
     }
 
     /// Writes what waits, and reads once.
@@ -132,3 +133,6 @@ fn exchange(
 fn broken(how: String) -> Error {
     Error::new(Code::Unreachable, how)
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,9 +76,9 @@ impl Receiver {
         }
     }
 
-    /// Whether the peer has answered the request, well or badly.
-    pub(super) fn is_answered(&self) -> bool {
-        self.answer == Answer::Begun || self.ended.is_some()
+    /// Whether messages may come, now or already.
+    pub(super) fn has_begun(&self) -> bool {
+        self.answer == Answer::Begun
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::AsyncWrite as _;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 /// An open connection.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
+    Unix(UnixStream),
 }
 
 impl Socket {
@@ -29,6 +30,10 @@ impl Socket {
                     ready!(stream.poll_read_ready(cx))?;
                     stream.try_read_vectored(slices)
                 }
+                Self::Unix(stream) => {
+                    ready!(stream.poll_read_ready(cx))?;
+                    stream.try_read_vectored(slices)
+                }
             };
             match read {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -40,6 +45,7 @@ impl Socket {
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 }

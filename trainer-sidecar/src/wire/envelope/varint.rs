@@ -51,6 +51,7 @@ mod tests {
             assert_eq!(varint.take(&mut &bytes[last..]), Ok(Some(number)));
         }
         largest[9] = 2;
-        assert!(Varint::NEW.take(&mut &largest[..]).is_err());
+        let mut varint = Varint::NEW;
+        assert!(varint.take(&mut &largest[..]).is_err());
     }
 }
