@@ -32,7 +32,8 @@ pub(crate) struct Target<'a> {
 
 /// A stream that is being received.
 pub(crate) struct Download {
-    socket: Socket,
+    /// `None` once the stream has ended: nothing more may come, and its peer may be waiting to leave.
+    socket: Option<Socket>,
     receiver: Receiver,
     staging: Box<[u8]>,
     /// Whether the peer was asked and nothing came since.
@@ -53,7 +54,8 @@ impl Download {
     ) -> Result<Self, Error> {
         let sender = Sender::new(target.scheme, target.authority, ticket, window);
         let receiver = Receiver::new(sender, window, rooms);
-        let mut download = Self { socket, receiver, staging: vec![0; STAGING_BYTES].into(), asked: false };
+        let mut download =
+            Self { socket: Some(socket), receiver, staging: vec![0; STAGING_BYTES].into(), asked: false };
         while !download.receiver.has_begun() {
             match download.receiver.end() {
                 Some(Err(error)) => return Err(error),
@@ -91,25 +93,22 @@ impl Download {
 
     /// Writes what waits, and reads once.
     async fn go_on(&mut self) {
-        let (socket, receiver, staging) = (&mut self.socket, &mut self.receiver, &mut self.staging);
+        let Self { socket: Some(socket), receiver, staging, asked } = self else { return };
         let exchanged = timeout(KEEP_ALIVE, poll_fn(|cx| exchange(socket, receiver, staging, cx))).await;
+        let silent = exchanged.is_err();
         match exchanged {
-            Ok(read) => {
-                self.asked = false;
-                match read {
-                    Ok(0) => self.receiver.fail(broken("the gateway closed the connection".to_owned())),
-                    Ok(bytes) => self.receiver.read(bytes, &self.staging),
-                    Err(error) => self.receiver.fail(Error::chain(Code::Unreachable, &error)),
-                }
-            }
-            Err(_) if self.asked => {
+            Ok(Ok(0)) => receiver.fail(broken("the gateway closed the connection".to_owned())),
+            Ok(Ok(bytes)) => receiver.read(bytes, staging),
+            Ok(Err(error)) => receiver.fail(Error::chain(Code::Unreachable, &error)),
+            Err(_) if *asked => {
                 let silence = 2 * KEEP_ALIVE.as_secs();
-                self.receiver.fail(broken(format!("the gateway's machine is silent for {silence}s")));
+                receiver.fail(broken(format!("the gateway's machine is silent for {silence}s")));
             }
-            Err(_) => {
-                self.receiver.sender.ping();
-                self.asked = true;
-            }
+            Err(_) => receiver.sender.ping(),
+        }
+        *asked = silent;
+        if receiver.has_ended() {
+            self.socket = None;
         }
     }
 }
