@@ -3,5 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping")]
 
+mod faults;
 mod s3;
 mod served;
+mod store;

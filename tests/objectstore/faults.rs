@@ -1,0 +1,216 @@
+//! A store that fails: right rows where they can come, otherwise one line in bounded time.
+
+use std::time::{Duration, Instant};
+
+use penstock_gateway::config::CloudConfig;
+use penstock_proto::{Code, Error};
+use penstock_tests::data::{self, Shape};
+
+use crate::served::{LARGE, Served, WIDE, assert_whole, config, dataset, refusal};
+use crate::store::{Answer, Asked, Sort, Store};
+
+const SMALL: Shape = Shape { files: 2, rows_per_file: 50, row_group: 50, payload: None };
+const URI: &str = "s3://lake/data";
+
+/// A store with rows of a shape.
+async fn store(
+    shape: Shape,
+    answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+) -> (Store, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    data::write(&directory.path().join("data"), shape);
+    (Store::new(directory.path(), answer).await, directory)
+}
+
+/// All rows come, though the store fails so.
+async fn all_rows_come(
+    shape: Shape,
+    options: &[(&str, &str)],
+    answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+) -> (Store, tempfile::TempDir) {
+    let (store, directory) = store(shape, answer).await;
+    let served = Served::new(URI, config(&store.endpoint(), options)).await;
+    assert_whole(&served.epoch(2).await.unwrap(), shape);
+    served.end().await;
+    (store, directory)
+}
+
+/// What is said of a store that does nothing but fail so.
+async fn said_of(sort: Sort, answer: Answer) -> Error {
+    let always = move |asked: &Asked| if asked.sort == sort { answer } else { Answer::Right };
+    let (store, _directory) = store(SMALL, always).await;
+    refusal(URI, &config(&store.endpoint(), &[("retry_timeout", "3s")])).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_of_three_fails() {
+    const FAULTS: [Answer; 4] = [
+        Answer::Refusal(500, "InternalError", None),
+        Answer::Cut(100_000),
+        Answer::OtherRange,
+        Answer::Refusal(503, "SlowDown", None),
+    ];
+    let failing = |asked: &Asked| match asked.number % 3 {
+        0 => FAULTS[asked.number / 3 % FAULTS.len()],
+        _ => Answer::Right,
+    };
+    all_rows_come(LARGE, &[], failing).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_breaks_is_gone_on_with_where_it_ended() {
+    // The first request of the column breaks after 2 MiB, or falls silent.
+    for broken in [Answer::Cut(2 << 20), Answer::Silence(2 << 20)] {
+        let is_first =
+            |asked: &Asked| asked.range.start < 1 << 20 && asked.range.end - asked.range.start >= 8 << 20;
+        let once = move |asked: &Asked| {
+            if asked.sort == Sort::Get && is_first(asked) { broken } else { Answer::Right }
+        };
+        let (store, _directory) = all_rows_come(WIDE, &[("read_timeout", "1s")], once).await;
+        let gets = store.seen(Sort::Get);
+        let first = gets.iter().find(|asked| is_first(asked)).unwrap();
+        let mut rests = gets.iter().filter(|asked| asked.range.end == first.range.end && !is_first(asked));
+        let rest = rests.next().unwrap_or_else(|| panic!("the rest is not asked for: {gets:?}"));
+        // What lies in buffers of the kernel may be lost with the connection.
+        assert!(rest.range.start <= first.range.start + (2 << 20), "{rest:?} after {first:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_left_alone_as_long_as_it_asks() {
+    let busy = |asked: &Asked| match (asked.sort, asked.number) {
+        (Sort::List, 0) => Answer::Refusal(503, "SlowDown", Some(("retry-after", "2"))),
+        _ => Answer::Right,
+    };
+    let (store, _directory) = store(SMALL, busy).await;
+    dataset(URI, &config(&store.endpoint(), &[])).snapshot().await.unwrap();
+    let lists = store.seen(Sort::List);
+    assert!(lists[1].at - lists[0].at >= Duration::from_secs(2), "{lists:?}");
+    // Other requests wait as well.
+    assert!(store.seen(Sort::Get).iter().all(|get| get.at - lists[0].at >= Duration::from_secs(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_that_does_not_come_is_overtaken() {
+    // Without a second request nothing would come before the stall deadline, which is that of the test.
+    let once = |asked: &Asked| match (asked.sort, asked.number) {
+        (Sort::Get, 3) => Answer::Silence(0),
+        _ => Answer::Right,
+    };
+    let (store, _directory) = all_rows_come(LARGE, &[("read_timeout", "10m")], once).await;
+    let gets = store.seen(Sort::Get);
+    let again = gets.iter().filter(|asked| asked.range == gets[3].range).count();
+    assert!(again >= 2, "{gets:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_lasts_ends_in_one_line() {
+    for (sort, answer, code, said) in [
+        (
+            Sort::Get,
+            Answer::Refusal(500, "InternalError", None),
+            Code::StoreUnavailable,
+            "status 500, InternalError",
+        ),
+        (Sort::List, Answer::Refusal(503, "SlowDown", None), Code::StoreUnavailable, "status 503, SlowDown"),
+        (
+            Sort::List,
+            Answer::Refusal(429, "", Some(("retry-after", "600"))),
+            Code::StoreUnavailable,
+            "status 429",
+        ),
+        (Sort::Get, Answer::Cut(10), Code::StoreUnavailable, "times in"),
+        (Sort::Get, Answer::OtherRange, Code::StoreUnavailable, "got"),
+        (Sort::Get, Answer::Whole, Code::StoreUnavailable, "non-partial"),
+        (Sort::Get, Answer::OtherVersion, Code::SnapshotGone, "is not what was listed"),
+    ] {
+        let error = said_of(sort, answer).await;
+        assert!(error.message.contains(said), "{answer:?}: {}", error.message);
+        assert!(error.message.contains(URI) && error.message.lines().count() == 1, "{}", error.message);
+        assert_eq!(error.code, code, "{}", error.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_says_what_to_do() {
+    let refused = |status, code| Answer::Refusal(status, code, None);
+    for (answer, said) in [
+        (
+            refused(403, "AccessDenied"),
+            "may not be read (status 403, AccessDenied: In other words): see that AWS_",
+        ),
+        (refused(403, "SignatureDoesNotMatch"), "does not accept the credentials"),
+        (refused(400, "ExpiredToken"), "the credentials for s3://lake have expired"),
+        (refused(404, "NoSuchBucket"), "there is no bucket s3://lake"),
+        (
+            Answer::Refusal(301, "PermanentRedirect", Some(("x-amz-bucket-region", "eu-west-3"))),
+            "s3://lake lies in eu-west-3: set AWS_REGION",
+        ),
+    ] {
+        let began = Instant::now();
+        let (store, _directory) = store(SMALL, move |_| answer).await;
+        let error = refusal(URI, &config(&store.endpoint(), &[])).await;
+        assert!(error.message.contains(said), "{}", error.message);
+        assert!(!error.message.contains("secret"), "{}", error.message);
+        // A question that cannot be answered otherwise is put once to HEAD, once for the words, once to a listing.
+        let asked = [Sort::Head, Sort::Get, Sort::List].map(|sort| store.seen(sort).len());
+        assert!(asked.iter().all(|&asked| asked <= 1), "{asked:?} in {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_read_below_a_directory_need_not_ask_for_the_directory() {
+    let (store, _directory) = store(SMALL, |asked| match asked.sort {
+        Sort::Head => Answer::Refusal(403, "AccessDenied", None),
+        Sort::Get if asked.range == (0..1) => Answer::Refusal(403, "AccessDenied", None),
+        _ => Answer::Right,
+    })
+    .await;
+    let snapshot = dataset(URI, &config(&store.endpoint(), &[])).snapshot().await.unwrap();
+    assert_eq!(snapshot.rows(), SMALL.rows() as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_thousand_files_are_one_dataset() {
+    // More than the pages of a listing hold.
+    let many = Shape { files: 3000, rows_per_file: 2, row_group: 2, payload: None };
+    let (store, _directory) = all_rows_come(many, &[], |_| Answer::Right).await;
+    assert!(store.seen(Sort::List).len() >= 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_server_gives_files_that_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    data::write(&directory.path().join("data"), SMALL);
+    let web = CloudConfig::default();
+    let stores =
+        [Store::new(directory.path(), |_| Answer::Right).await, Store::without_tags(directory.path()).await];
+    for store in &stores {
+        let file = |number: usize| format!("{}/data/part-0000{number}.parquet", store.endpoint());
+        let one = dataset(&file(1), &web).snapshot().await.unwrap();
+        assert_eq!(one.rows(), 50);
+        let served = Served::new(&format!("{} {}", file(0), file(1)), web.clone()).await;
+        assert_whole(&served.epoch(1).await.unwrap(), SMALL);
+        served.end().await;
+
+        let error = refusal(&format!("{} {}", file(0), file(7)), &web).await;
+        assert!(error.message.contains("part-00007.parquet: check the path"), "{}", error.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_server_that_cannot_do_it_is_told_from_one_that_can() {
+    let (no_listing, _directory) = store(SMALL, |asked| match asked.sort {
+        Sort::Head => Answer::Refusal(404, "", None),
+        _ => Answer::Refusal(405, "", None),
+    })
+    .await;
+    let error = refusal(&format!("{}/data", no_listing.endpoint()), &CloudConfig::default()).await;
+    assert!(error.message.contains("cannot be listed, this web server does not do it"), "{}", error.message);
+
+    let (no_ranges, _directory) = store(SMALL, |_| Answer::Whole).await;
+    let file = format!("{}/data/part-00000.parquet", no_ranges.endpoint());
+    let error = refusal(&file, &CloudConfig::default()).await;
+    assert!(error.message.contains("does not give ranges of a file"), "{}", error.message);
+    assert_eq!(error.code, Code::Unsupported);
+}
