@@ -135,13 +135,13 @@ impl Dataset {
             }
             #[cfg(feature = "hdfs")]
             Place::Hdfs { path, .. } => {
-                listing::remote::list(self.origin.store.as_ref(), &self.origin.root, path).await
+                listing::remote::list(self.origin.store.as_ref(), &self.origin.root, path, false).await
             }
             #[cfg(feature = "cloud")]
-            Place::Cloud { paths, .. } => {
+            Place::Cloud { address, paths } => {
                 let (store, root) = (self.origin.store.as_ref(), &self.origin.root);
                 match paths.as_slice() {
-                    [path] => listing::remote::list(store, root, path).await,
+                    [path] => listing::remote::list(store, root, path, address.is_flat()).await,
                     files => listing::remote::named(store, root, files).await,
                 }
             }

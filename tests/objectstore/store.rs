@@ -1,7 +1,7 @@
 //! A store of our own over a directory, which fails as a test wants.
 //!
-//! It speaks as much of S3 as reading takes (listing by pages, HEAD, ranges), so that it is a plain web server,
-//! too. Every request is shown to the test, which says what becomes of it.
+//! It speaks as much of S3, Google's and Azure's stores as reading takes (listing by pages, HEAD, ranges), so
+//! that it is a plain web server, too. Every request is shown to the test, which says what becomes of it.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub(crate) struct Asked {
     pub(crate) at: Instant,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
     List,
     Head,
@@ -117,8 +117,9 @@ impl Drop for Store {
 
 impl State {
     fn serve(&self, request: &Request<Body>) -> Response<Body> {
-        let path = request.uri().path().trim_start_matches('/');
-        let key = path.strip_prefix(BUCKET).map_or(path, |key| key.trim_start_matches('/'));
+        // Google's clients take a name for one part of the path.
+        let path = decode(request.uri().path().trim_start_matches('/'));
+        let key = path.strip_prefix(BUCKET).map_or(path.as_str(), |key| key.trim_start_matches('/'));
         let sort = match *request.method() {
             Method::HEAD => Sort::Head,
             _ if key.is_empty() => Sort::List,
@@ -172,38 +173,67 @@ impl State {
     fn list(&self, query: &str) -> Response<Body> {
         let said = |name: &str| {
             let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-            value.unwrap_or_default().replace("%2F", "/").replace("%3D", "=")
+            decode(value.unwrap_or_default())
         };
-        let (prefix, first) = (said("prefix"), said("continuation-token").parse().unwrap_or(0));
+        let is_azure = said("comp") == "list";
+        let token = said(if is_azure { "marker" } else { "continuation-token" });
+        let (prefix, first) = (said("prefix"), token.parse().unwrap_or(0));
         let mut files = Vec::new();
         walk(&self.directory, &self.directory, &mut files);
         files.sort();
+        let is_by_level = !said("delimiter").is_empty();
         let mut entries: Vec<String> = files
             .into_iter()
             .filter_map(|(key, size)| {
                 let below = key.strip_prefix(&prefix)?;
-                Some(match below.split_once('/') {
-                    Some((level, _)) => {
+                let level = below.split_once('/').filter(|_| is_by_level).map(|(level, _)| level);
+                Some(match (level, is_azure) {
+                    (Some(level), false) => {
                         format!("<CommonPrefixes><Prefix>{prefix}{level}/</Prefix></CommonPrefixes>")
                     }
-                    None => format!(
+                    (Some(level), true) => format!("<BlobPrefix><Name>{prefix}{level}/</Name></BlobPrefix>"),
+                    (None, false) => format!(
                         "<Contents><Key>{key}</Key><Size>{size}</Size><ETag>\"{size}\"</ETag>\
                          <LastModified>2026-11-30T00:00:00.000Z</LastModified></Contents>"
+                    ),
+                    (None, true) => format!(
+                        "<Blob><Name>{key}</Name><Properties><Last-Modified>{WRITTEN}</Last-Modified>\
+                         <Etag>{size}</Etag><Content-Length>{size}</Content-Length>\
+                         <Content-Type>x</Content-Type></Properties></Blob>"
                     ),
                 })
             })
             .collect();
         entries.dedup();
         let next = first + PAGE;
-        let more = match next < entries.len() {
-            true => format!(
-                "<IsTruncated>true</IsTruncated><NextContinuationToken>{next}</NextContinuationToken>"
-            ),
-            false => "<IsTruncated>false</IsTruncated>".to_owned(),
-        };
+        let has_more = next < entries.len();
         let page: String = entries.into_iter().skip(first).take(PAGE).collect();
-        Response::new(format!("<ListBucketResult>{more}{page}</ListBucketResult>").into())
+        let xml = match (is_azure, has_more) {
+            (true, _) => {
+                let marker = if has_more { next.to_string() } else { String::new() };
+                format!(
+                    "<EnumerationResults><Blobs>{page}</Blobs><NextMarker>{marker}</NextMarker></EnumerationResults>"
+                )
+            }
+            (false, true) => format!(
+                "<ListBucketResult><IsTruncated>true</IsTruncated>\
+                 <NextContinuationToken>{next}</NextContinuationToken>{page}</ListBucketResult>"
+            ),
+            (false, false) => {
+                format!("<ListBucketResult><IsTruncated>false</IsTruncated>{page}</ListBucketResult>")
+            }
+        };
+        Response::new(xml.into())
     }
+}
+
+fn decode(text: &str) -> String {
+    let mut parts = text.split('%');
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |text, part| {
+        let (digits, rest) = part.split_at(2);
+        format!("{text}{}{rest}", char::from(u8::from_str_radix(digits, 16).unwrap()))
+    })
 }
 
 fn walk(root: &Path, directory: &Path, files: &mut Vec<(String, u64)>) {

@@ -1,4 +1,4 @@
-//! Listing a store's directories, level by level.
+//! Listing a store's directories.
 //!
 //! In: a store, and a path or pattern in it. Out: what [`list`](super::list) gives of a disk, by the same
 //! rules. A directory that no match can lie below is not looked into.
@@ -16,13 +16,15 @@ use crate::dataset::DatasetError;
 /// Directories listed at once: enough to hide a round trip, few enough for a name server that others ask too.
 const CONCURRENT_LISTINGS: usize = 16;
 
-/// Lists a path or pattern, sorted by name. `root` is what locations are shown below.
+/// Lists a path or pattern, sorted by name. `root` is what locations are shown below; a store that is `flat` has
+/// no directories but in names, and lists all below a name at once.
 pub(in crate::dataset) async fn list(
     store: &dyn ObjectStore,
     root: &str,
     path: &str,
+    flat: bool,
 ) -> Result<Vec<Found>, DatasetError> {
-    let walk = Walk { store, root };
+    let walk = Walk { store, root, flat };
     let text = without_stars(path);
     let shown = || walk.shown(text.trim_start_matches('/'));
     let location = Path::parse(text).map_err(|_| DatasetError::Name { path: shown().into() })?;
@@ -33,8 +35,8 @@ pub(in crate::dataset) async fn list(
             let parent = Path::parse(parent).map_err(|_| DatasetError::Name { path: shown().into() })?;
             vec![found(meta, &parent)]
         }
+        Err(Error::NotFound { .. }) if base_of(text).is_none() => walk.below(location, None).await?,
         Err(Error::NotFound { .. }) => match walk.level(&location).await {
-            Ok(_) if base_of(text).is_none() => walk.below(location, None).await?,
             Ok(level) if !is_empty(&level) => walk.below(location, None).await?,
             Ok(_) | Err(Error::NotFound { .. }) => {
                 let (base, rest) =
@@ -94,6 +96,7 @@ fn common_directory<'a>(one: &'a str, other: &str) -> &'a str {
 struct Walk<'a> {
     store: &'a dyn ObjectStore,
     root: &'a str,
+    flat: bool,
 }
 
 /// A pattern below a root: as a whole, and for each level of directories.
@@ -154,7 +157,11 @@ impl Walk<'_> {
     }
 
     async fn look(&self, directory: Directory, root: &Path) -> Result<(ListResult, bool), DatasetError> {
-        match self.level(&directory.location).await {
+        let looked = match self.flat && directory.is_meant {
+            true => self.all_below(&directory.location).await,
+            false => self.level(&directory.location).await,
+        };
+        match looked {
             Ok(level) => Ok((level, directory.is_meant)),
             Err(Error::NotFound { .. }) if directory.location == *root => {
                 Err(DatasetError::NoSuchPath { path: self.shown(root.as_ref()).into() })
@@ -168,6 +175,12 @@ impl Walk<'_> {
 
     async fn level(&self, directory: &Path) -> object_store::Result<ListResult> {
         self.store.list_with_delimiter(Some(directory)).await
+    }
+
+    /// As if all were one directory.
+    async fn all_below(&self, directory: &Path) -> object_store::Result<ListResult> {
+        let objects = self.store.list(Some(directory)).try_collect().await?;
+        Ok(ListResult { common_prefixes: Vec::new(), objects, extensions: Default::default() })
     }
 
     fn shown(&self, location: &str) -> String {
@@ -230,9 +243,9 @@ mod tests {
         "other/[x]/h.parquet",
     ];
 
-    async fn names(path: &str) -> Vec<String> {
+    async fn names(path: &str, flat: bool) -> Vec<String> {
         let store = store(TREE).await;
-        let found = list(&store, "test://c/", path).await.unwrap();
+        let found = list(&store, "test://c/", path, flat).await.unwrap();
         found.into_iter().map(|found| found.name).collect()
     }
 
@@ -265,7 +278,9 @@ mod tests {
             let location = crate::dataset::Location::parse(&on_disk).unwrap();
             let local = crate::dataset::listing::list(&on_disk, &location).unwrap();
             let local: Vec<_> = local.into_iter().map(|found| found.name).collect();
-            assert_eq!(names(path).await, local, "{path}");
+            for flat in [false, true] {
+                assert_eq!(names(path, flat).await, local, "{path}, flat: {flat}");
+            }
         }
     }
 
@@ -278,7 +293,7 @@ mod tests {
             ("/data/day[", "is not a readable pattern"),
             ("/data/../x", "not a path"),
         ] {
-            let text = list(&store, "test://c/", path).await.unwrap_err().to_string();
+            let text = list(&store, "test://c/", path, false).await.unwrap_err().to_string();
             assert!(text.contains(said), "{text}");
         }
     }

@@ -50,6 +50,11 @@ impl Address {
         };
         Some((Self { kind, name: name.to_owned(), root }, paths))
     }
+
+    /// Whether directories are nothing but parts of names.
+    pub(crate) fn is_flat(&self) -> bool {
+        self.kind != Kind::Http
+    }
 }
 
 #[cfg(test)]

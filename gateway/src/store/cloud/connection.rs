@@ -88,6 +88,10 @@ impl Connection {
                 }
                 Err(fault) => fault,
             };
+            if let Some(answer) = meant_for_readers(&fault) {
+                turn.succeeded();
+                return Ok(answer);
+            }
             if fault.is_throttling() {
                 metrics.throttled.increment(1);
                 if let Some(limit) = turn.throttled(fault.retry_after()) {
@@ -121,26 +125,29 @@ impl Connection {
         }
     }
 
-    /// What has a meaning of its own for object_store is an answer, too.
     async fn attempt(&self, request: HttpRequest) -> Result<HttpResponse, Fault> {
         let answer = self.client.execute(request).await.map_err(|error| Fault::unreached(&error))?;
         let status = answer.status();
-        if status.is_success() || matches!(status, StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED)
-        {
+        if status.is_success() {
             return Ok(answer);
         }
         let (parts, body) = answer.into_parts();
-        let fault = Fault::refused(status, &parts.headers, body).await;
-        match &fault {
-            // A file that is not there, rather than a bucket.
-            Fault::Refused { code, .. }
-                if status == StatusCode::NOT_FOUND
-                    && !["NoSuchBucket", "ContainerNotFound"].contains(&code.as_str()) =>
-            {
-                Ok(HttpResponse::from_parts(parts, Bytes::new().into()))
-            }
-            _ => Err(fault),
+        Err(Fault::refused(status, &parts.headers, body).await)
+    }
+}
+
+/// What object_store has a meaning for: a file that is not there, or is not of the version that was demanded.
+fn meant_for_readers(fault: &Fault) -> Option<HttpResponse> {
+    let Fault::Refused { status, code, .. } = fault else { return None };
+    let is_of_a_bucket = ["NoSuchBucket", "ContainerNotFound"].contains(&code.as_str());
+    match *status {
+        StatusCode::NOT_FOUND if is_of_a_bucket => None,
+        StatusCode::NOT_FOUND | StatusCode::PRECONDITION_FAILED | StatusCode::NOT_MODIFIED => {
+            let mut answer = HttpResponse::new(Bytes::new().into());
+            *answer.status_mut() = *status;
+            Some(answer)
         }
+        _ => None,
     }
 }
 

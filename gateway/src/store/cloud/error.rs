@@ -48,6 +48,11 @@ pub enum CloudError {
     )]
     Unavailable { place: String, attempts: u32, after: Duration, reason: String },
     #[error(
+        "{place} comes too slowly, a range of it not within {} s: check the network and the store",
+        after.as_secs()
+    )]
+    Slow { place: String, after: Duration },
+    #[error(
         "{place} cannot be listed, this web server does not do it ({reason}): name the files, with spaces between"
     )]
     NoListing { place: String, reason: String },

@@ -122,19 +122,22 @@ impl Bucket {
             let first_byte = GetOptions { range: Some((0..1).into()), ..GetOptions::default() };
             answer = self.0.client.get_opts(location, first_byte).await;
         }
-        match answer {
+        // Its body, if it has one, is of no use.
+        let answer = answer.map(|answer| (is_page(&answer), tagged(answer.meta)));
+        let is_there = match &answer {
             // A web server's page about a directory.
-            Ok(answer) if self.0.address.kind == Kind::Http && is_page(&answer) => {
-                Err(none().into_object_store(location.as_ref()))
-            }
-            Ok(answer) => Ok(tagged(answer.meta)),
+            Ok((is_page, _)) if self.0.address.kind == Kind::Http => !is_page,
+            // What stands for a directory, in Azure's hierarchical namespaces and where consoles have made one.
+            Ok((_, meta)) => meta.size > 0 || !self.has_below(location).await,
             // Who may read all below a directory may not ask for the directory itself.
-            Err(error @ Error::Generic { .. }) => match self.in_words(location, &error) {
-                Error::PermissionDenied { .. } if self.has_below(location).await => {
-                    Err(none().into_object_store(location.as_ref()))
-                }
-                error => Err(error),
-            },
+            Err(error) => {
+                !matches!(self.in_words(location, error), Error::PermissionDenied { .. })
+                    || !self.has_below(location).await
+            }
+        };
+        match answer {
+            _ if !is_there => Err(none().into_object_store(location.as_ref())),
+            Ok((_, meta)) => Ok(meta),
             Err(error) => Err(self.in_words(location, &error)),
         }
     }

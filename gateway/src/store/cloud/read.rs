@@ -6,13 +6,14 @@
 
 use std::ops::Range;
 use std::pin::pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 use futures::future::{Either, select};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore as _};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::fault::{Fault, How};
 use super::patience::Trying;
@@ -21,6 +22,9 @@ use super::{Bucket, CloudError};
 
 /// A connection that gives this much before it breaks is one to go on with.
 const PROGRESS_BYTES: u64 = 1 << 20;
+
+/// Who trickles is given up, though something comes.
+const SLOWEST_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// Bytes of a range, as they came.
 pub(super) struct Part {
@@ -50,6 +54,17 @@ impl Bucket {
         demand: &Demand,
         range: Range<u64>,
     ) -> Result<Part, CloudError> {
+        let seconds = (range.end - range.start) / SLOWEST_BYTES_PER_SECOND;
+        // A second request is borne as long as the first.
+        let longest = self.0.patience.longest * 2 + Duration::from_secs(seconds);
+        match timeout(longest, self.persist(location, demand, range)).await {
+            Ok(ended) => ended,
+            Err(_) => Err(CloudError::Slow { place: self.asked(location).place(), after: longest }),
+        }
+    }
+
+    /// Asks until all of it has come.
+    async fn persist(&self, location: &Path, demand: &Demand, range: Range<u64>) -> Result<Part, CloudError> {
         let mut trying = Trying::new(self.0.patience);
         let mut came = Vec::new();
         let mut at = range.start;

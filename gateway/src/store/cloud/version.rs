@@ -34,10 +34,14 @@ impl Demand {
     }
 }
 
-/// With a tag in any case: of time and length where the server gives none.
+/// With a tag in any case: of time and length where the server gives none, and in quotes, which listings of Azure
+/// leave away.
 pub(super) fn tagged(mut meta: ObjectMeta) -> ObjectMeta {
-    let made = || format!("{OURS}{:x}-{:x}", meta.last_modified.timestamp_millis(), meta.size);
-    meta.e_tag = Some(meta.e_tag.take().unwrap_or_else(made));
+    meta.e_tag = Some(match meta.e_tag.take() {
+        Some(tag) if tag.ends_with('"') => tag,
+        Some(tag) => format!("\"{tag}\""),
+        None => format!("{OURS}{:x}-{:x}", meta.last_modified.timestamp_millis(), meta.size),
+    });
     meta
 }
 
@@ -68,6 +72,9 @@ mod tests {
         assert!(strong.is_met_by(&meta(2, Some("\"a\""))));
         assert!(!strong.is_met_by(&meta(1, Some("\"b\""))));
         assert!(!strong.is_met_by(&meta(1, None)));
+
+        let of_a_listing = demand(meta(1, Some("a")));
+        assert!(of_a_listing.is_met_by(&meta(1, Some("\"a\""))));
 
         let weak = demand(meta(1, Some("W/\"a\"")));
         assert_eq!(weak.to_send(), None);
