@@ -4,6 +4,23 @@
 //! batches of exactly those rows, in order. The promise: it never waits and never reads a file; a page
 //! that cannot be decoded is an error that names file, row group and column. It knows no order of blocks
 //! and no thread: whoever calls [`Decoder::next`] does so on the CPU pool.
+//!
+//! Lists of numbers have a path of their own ([`column`]); everything else, and whatever that path finds
+//! odd, is read by parquet's own reader, from the very row where the other stopped.
+
+mod column;
+mod delta;
+mod element;
+mod levels;
+mod lookup;
+mod pages;
+mod runs;
+mod split;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod unpack;
+mod values;
 
 use std::ops::Range;
 
@@ -16,6 +33,9 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder, RowGroupSelection};
 use parquet::errors::ParquetError;
 
+use self::pages::Held;
+use self::split::Split;
+
 /// Which rows of which row group, and which of its columns.
 #[derive(Clone)]
 pub(crate) struct Wanted {
@@ -27,7 +47,19 @@ pub(crate) struct Wanted {
 }
 
 /// A row group being decoded.
-pub(crate) struct Decoder(ParquetPushDecoder);
+pub(crate) struct Decoder {
+    wanted: Wanted,
+    batch_rows: usize,
+    held: Held,
+    way: Way,
+}
+
+/// Who decodes.
+enum Way {
+    /// Lists here, the other columns by parquet's own reader.
+    Split(Box<Split>),
+    Whole(Box<ParquetPushDecoder>),
+}
 
 /// What a decoder has to say.
 pub(crate) enum Next {
@@ -37,27 +69,91 @@ pub(crate) enum Next {
     Done,
 }
 
+/// What the path for lists does not decode, or finds other than it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum Odd {
+    /// Nobody hears of it as an error: parquet's own reader is asked next, and knows better or says what
+    /// is wrong.
+    #[error("{0}")]
+    Other(&'static str),
+    /// Asked to skip rows, parquet's own reader would look for these levels for ever.
+    #[error("the levels of a page end before its values do")]
+    CutLevels,
+}
+
 impl Decoder {
     /// A decoder that gives at most `batch_rows` rows at a time.
     pub(crate) fn new(wanted: Wanted, batch_rows: usize) -> Result<Self, ParquetError> {
-        ParquetPushDecoderBuilder::new_with_metadata(wanted.footer)
-            .with_projection(wanted.columns)
-            .with_batch_size(batch_rows)
-            .with_row_group_selections(vec![RowGroupSelection::new(wanted.row_group, wanted.rows)])
-            .build()
-            .map(Self)
+        let way = match Split::new(&wanted, batch_rows)? {
+            Some(split) => Way::Split(Box::new(split)),
+            None => Way::whole(&wanted, wanted.rows.clone(), batch_rows)?,
+        };
+        Ok(Self { wanted, batch_rows, held: Held::default(), way })
     }
 
     pub(crate) fn next(&mut self) -> Result<Next, ParquetError> {
-        Ok(match self.0.try_decode()? {
-            DecodeResult::NeedsData(ranges) => Next::Needs(ranges),
-            DecodeResult::Data(batch) => Next::Rows(fitted(batch)),
-            DecodeResult::Finished => Next::Done,
-        })
+        loop {
+            match &mut self.way {
+                Way::Whole(decoder) => return advance(decoder, &self.held),
+                Way::Split(split) => match split.next(&self.wanted, &self.held)? {
+                    Ok(next) => return Ok(next),
+                    Err(odd @ Odd::CutLevels) => return Err(ParquetError::General(odd.to_string())),
+                    Err(odd @ Odd::Other(_)) => {
+                        let row_group = self.wanted.row_group;
+                        tracing::debug!(row_group, reason = %odd, "lists are left to the general reader");
+                        self.way = Way::whole(&self.wanted, Some(split.rest()), self.batch_rows)?;
+                    }
+                },
+            }
+        }
     }
 
     pub(crate) fn push(&mut self, ranges: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<(), ParquetError> {
-        self.0.push_ranges(ranges, bytes)
+        match &mut self.way {
+            Way::Whole(decoder) => decoder.push_ranges(ranges, bytes),
+            // Kept here: whoever goes on with these rows needs them, too.
+            Way::Split(_) => {
+                self.held.add(ranges, bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Way {
+    fn whole(wanted: &Wanted, rows: Option<RowSelection>, batch_rows: usize) -> Result<Self, ParquetError> {
+        general(wanted, wanted.columns.clone(), rows, batch_rows)
+            .map(|decoder| Self::Whole(Box::new(decoder)))
+    }
+}
+
+/// Parquet's own reader.
+fn general(
+    wanted: &Wanted,
+    columns: ProjectionMask,
+    rows: Option<RowSelection>,
+    batch_rows: usize,
+) -> Result<ParquetPushDecoder, ParquetError> {
+    ParquetPushDecoderBuilder::new_with_metadata(wanted.footer.clone())
+        .with_projection(columns)
+        .with_batch_size(batch_rows)
+        .with_row_group_selections(vec![RowGroupSelection::new(wanted.row_group, rows)])
+        .build()
+}
+
+/// What parquet's own reader says next, given what is held already.
+fn advance(decoder: &mut ParquetPushDecoder, held: &Held) -> Result<Next, ParquetError> {
+    loop {
+        match decoder.try_decode()? {
+            DecodeResult::NeedsData(ranges) => {
+                match ranges.iter().map(|range| held.find(range)).collect::<Option<Vec<_>>>() {
+                    Some(bytes) => decoder.push_ranges(ranges, bytes)?,
+                    None => return Ok(Next::Needs(ranges)),
+                }
+            }
+            DecodeResult::Data(batch) => return Ok(Next::Rows(fitted(batch))),
+            DecodeResult::Finished => return Ok(Next::Done),
+        }
     }
 }
 
