@@ -1,4 +1,7 @@
-//! The same Parquet from a real HDFS and from the local disk, through the same gateway to the same client.
+//! The same Parquet from a real HDFS and from the local disk, through the same gateway to the same client; and
+//! plain ranges of it beside Hadoop's Java client.
+
+mod ranges;
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -33,7 +36,7 @@ pub(crate) fn run() -> Result<Report> {
     let hdfs = Daemon::gateway(&["--dataset", &format!("bench={}/bench", bed.uri())]);
     let disk = Daemon::gateway(&["--dataset", &format!("bench={}", directory.path().display())]);
 
-    let mut lines = Vec::new();
+    let mut lines = ranges::run(&bed)?;
     for (what, columns, goal) in SCANS {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
@@ -50,7 +53,7 @@ pub(crate) fn run() -> Result<Report> {
     }
     Ok(Report {
         title: format!(
-            "hdfs: {ROWS} rows of ten float64 in uncompressed Parquet, steps of {BATCH_ROWS} rows, medians of {RUNS} interleaved runs"
+            "hdfs: {ROWS} rows of ten float64 in uncompressed Parquet, steps of {BATCH_ROWS} rows, medians of interleaved runs"
         ),
         lines,
     })

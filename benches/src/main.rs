@@ -16,6 +16,10 @@ use anyhow::{Result, bail};
 
 use crate::report::Report;
 
+/// The one that the gateway runs under.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Bench = fn() -> Result<Report>;
 
 /// Every bench by name.

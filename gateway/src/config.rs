@@ -105,6 +105,14 @@ impl HdfsConfig {
             ..Self::default()
         }
     }
+
+    /// Who asks where HDFS believes whoever does, found as Hadoop's own clients do: `HADOOP_USER_NAME`, or who
+    /// runs this process.
+    #[cfg(feature = "hdfs")]
+    pub(crate) fn believed_user(&self) -> String {
+        let named = self.user.clone().or_else(|| std::env::var("HADOOP_USER_NAME").ok());
+        named.or_else(|| whoami::username().ok()).unwrap_or_else(|| "unknown".to_owned())
+    }
 }
 
 /// How object stores are reached.

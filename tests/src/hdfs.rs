@@ -78,6 +78,11 @@ impl Bed {
         self.ready["namenodes"].as_array().unwrap().iter().map(|address| address.as_str().unwrap()).collect()
     }
 
+    /// What a Java program needs to talk to it, but for [`conf`](Self::conf).
+    pub fn class_path(&self) -> String {
+        std::fs::read_to_string(built().join("classpath")).unwrap().trim().to_owned()
+    }
+
     /// A place on disk that is gone with the HDFS.
     pub fn scratch(&self) -> &Path {
         self.directory.path()

@@ -4,13 +4,19 @@
 //! files. The promise: nothing hangs, whoever falls silent; a NameNode that is lost is replaced by the
 //! other, a DataNode by the next replica; bytes are of the version that was asked for. It writes nothing.
 
+mod blocks;
 mod configuration;
+mod connection;
+mod datanodes;
 mod error;
 mod files;
 mod namenodes;
 mod object;
+mod packet;
 mod read;
+mod rpc;
 mod tokens;
+mod wire;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,13 +26,15 @@ use hdfs_native::client::FileStatus;
 use tokio::sync::Semaphore;
 
 use self::configuration::{Configuration, Patience};
+use self::datanodes::DataNodes;
 pub use self::error::HdfsError;
 use self::files::Files;
-use self::namenodes::NameNodes;
+use self::namenodes::{Line, NameNodes};
 use crate::config::HdfsConfig;
 
 /// Ranges read at once: enough to fill a fast link from many disks, few enough to leave DataNodes threads
-/// for others. Who comes later waits here. Of each the crate queues at most 6.4 MB beside the buffer it fills.
+/// for others. Who comes later waits here. Where the crate reads, it queues at most 6.4 MB of each beside the
+/// buffer that is filled.
 const CONCURRENT_RANGES: usize = 16;
 /// Second attempts beside slow ones: a cluster that is slow as a whole must not be asked twice for everything.
 const CONCURRENT_HEDGES: usize = 4;
@@ -39,8 +47,11 @@ pub struct Hdfs(Arc<Shared>);
 
 struct Shared {
     namenodes: NameNodes,
+    datanodes: DataNodes,
     files: Files,
     patience: Patience,
+    /// Whether DataNodes are called by their names.
+    uses_hostnames: bool,
     ranges: Arc<Semaphore>,
     hedges: Arc<Semaphore>,
 }
@@ -63,8 +74,10 @@ impl Hdfs {
         let patience = configuration.patience();
         Ok(Self(Arc::new(Shared {
             namenodes: NameNodes::new(cluster, &configuration, config),
+            datanodes: DataNodes::new(patience.step),
             files: Files::default(),
             patience,
+            uses_hostnames: configuration.uses_hostnames(),
             ranges: Arc::new(Semaphore::new(CONCURRENT_RANGES)),
             hedges: Arc::new(Semaphore::new(CONCURRENT_HEDGES)),
         })))
@@ -77,9 +90,9 @@ impl Hdfs {
 
     async fn stat(&self, path: &str) -> Result<FileStatus, HdfsError> {
         let wanted = path.to_owned();
-        let stat = move |client: hdfs_native::Client| {
+        let stat = move |line: Line| {
             let path = wanted.clone();
-            async move { client.get_file_info(&path).await }
+            async move { line.client.get_file_info(&path).await }
         };
         self.0.namenodes.ask(path, self.0.patience.answer, stat).await
     }
@@ -87,8 +100,8 @@ impl Hdfs {
     /// What is in a directory; of a file, the file itself.
     async fn children(&self, path: &str) -> Result<Vec<FileStatus>, HdfsError> {
         let (wanted, answer) = (path.to_owned(), self.0.patience.answer);
-        let list = move |client: hdfs_native::Client| {
-            let pages = client.list_status_iter(&wanted, false);
+        let list = move |line: Line| {
+            let pages = line.client.list_status_iter(&wanted, false);
             async move {
                 let mut found = Vec::new();
                 // Page by page, for a large directory takes longer than an answer may.

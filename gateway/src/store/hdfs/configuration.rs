@@ -18,6 +18,8 @@ const SOCKET_TIMEOUT: &str = "dfs.client.socket-timeout";
 const RPC_TIMEOUT: &str = "ipc.client.rpc-timeout.ms";
 const MAX_FAILOVERS: &str = "dfs.client.failover.max.attempts";
 const HEDGE_THRESHOLD: &str = "dfs.client.hedged.read.threshold.millis";
+const USE_HOSTNAMES: &str = "dfs.client.use.datanode.hostname";
+const TRANSFER_PROTECTION: &str = "dfs.data.transfer.protection";
 const ACQUIRE_FAILURES: &str = "dfs.client.max.block.acquire.failures";
 /// Where NameNodes listen when a URI names no port.
 const DEFAULT_PORT: u16 = 8020;
@@ -48,6 +50,8 @@ pub(super) struct Node {
 pub(super) struct Patience {
     /// For one NameNode's answer.
     pub(super) answer: Duration,
+    /// For any step of a DataNode's.
+    pub(super) step: Duration,
     /// How many NameNodes are asked again after one has failed, as long as there is time.
     pub(super) failovers: u32,
     /// Until another replica is tried beside a slow one; `None` tries none.
@@ -139,9 +143,11 @@ impl Configuration {
     pub(super) fn patience(&self) -> Patience {
         let milliseconds = |name, default| Duration::from_millis(self.number(name).unwrap_or(default));
         let answer = self.number(RPC_TIMEOUT).filter(|&ms| ms > 0).unwrap_or(10_000);
+        let step = self.number(SOCKET_TIMEOUT).filter(|&ms| ms > 0).unwrap_or(10_000);
         let hedge = milliseconds(HEDGE_THRESHOLD, 2_000);
         Patience {
             answer: Duration::from_millis(answer),
+            step: Duration::from_millis(step),
             failovers: self.number(MAX_FAILOVERS).map_or(u32::MAX, |count| count as u32),
             hedge: (!hedge.is_zero()).then_some(hedge),
             rereads: self.number(ACQUIRE_FAILURES).map_or(3, |count| count as u32),
@@ -151,6 +157,16 @@ impl Configuration {
     /// Whether who asks must prove it.
     pub(super) fn is_secure(&self) -> bool {
         self.get(AUTHENTICATION).is_some_and(|kind| kind != "simple")
+    }
+
+    /// Whether everybody believes who asks, and DataNodes send their bytes as they are unless they say otherwise.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.is_secure() && self.get(TRANSFER_PROTECTION).is_none_or(str::is_empty)
+    }
+
+    /// Whether DataNodes are reached by their names rather than by the IP addresses that they gave.
+    pub(super) fn uses_hostnames(&self) -> bool {
+        self.get(USE_HOSTNAMES).is_some_and(|said| said.eq_ignore_ascii_case("true"))
     }
 
     fn get(&self, name: &str) -> Option<&str> {

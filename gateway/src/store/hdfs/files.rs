@@ -1,6 +1,7 @@
 //! Files that are being read, each through one reader.
 //!
-//! In: a path and the version that was listed. Out: a reader of that version, with the places of its blocks.
+//! In: a path and the version that was listed. Out: a reader of that version, with the places of its blocks:
+//! ours where the file lies in the clear, the crate's for all else.
 //! The promise: a file is opened once as long as it is read, and a file that was replaced is an error rather
 //! than other bytes.
 
@@ -8,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hdfs_native::Client;
 use hdfs_native::client::FileStatus;
 use hdfs_native::file::FileReader;
 use tokio::time::Instant;
 
-use super::namenodes::NameNodes;
+use super::blocks::Blocks;
+use super::namenodes::Line;
 use super::{Hdfs, HdfsError};
 
 /// Open files that are remembered. A reader keeps the places of its file's blocks, of a large file some hundred
@@ -53,8 +54,14 @@ pub(super) struct File {
 
 /// A file with the places of its blocks, as they were at a time.
 pub(super) struct Opened {
-    pub(super) reader: FileReader,
+    pub(super) reader: Reader,
     at: Instant,
+}
+
+/// What reads a file's bytes.
+pub(super) enum Reader {
+    Ours(Blocks),
+    Crate(FileReader),
 }
 
 impl Version {
@@ -105,7 +112,7 @@ impl File {
             Some(opened) if opened.at.elapsed() < FRESH => return Ok(Arc::clone(opened)),
             old => old.clone(),
         };
-        let opened = match (self.open(&hdfs.0.namenodes, hdfs.0.patience.answer).await, old) {
+        let opened = match (self.open(hdfs).await, old) {
             (Ok(opened), _) => opened,
             // Old places are better than none while no NameNode answers.
             (Err(HdfsError::NoNameNode { .. }), Some(old)) => return Ok(old),
@@ -120,7 +127,7 @@ impl File {
         match &*current {
             Some(opened) if !Arc::ptr_eq(opened, worn) => Ok(Arc::clone(opened)),
             _ => {
-                let opened = self.open(&hdfs.0.namenodes, hdfs.0.patience.answer).await?;
+                let opened = self.open(hdfs).await?;
                 Ok(Arc::clone(current.insert(opened)))
             }
         }
@@ -128,7 +135,7 @@ impl File {
 
     /// A reader of its own beside the current one.
     pub(super) async fn opened_beside(&self, hdfs: &Hdfs) -> Result<Arc<Opened>, HdfsError> {
-        self.open(&hdfs.0.namenodes, hdfs.0.patience.answer).await
+        self.open(hdfs).await
     }
 
     /// Makes a reader the current one.
@@ -136,20 +143,34 @@ impl File {
         *self.current.lock().await = Some(opened);
     }
 
-    async fn open(&self, namenodes: &NameNodes, limit: Duration) -> Result<Arc<Opened>, HdfsError> {
-        let path = self.path.clone();
-        let open = move |client: Client| {
+    async fn open(&self, hdfs: &Hdfs) -> Result<Arc<Opened>, HdfsError> {
+        let (path, expected, by_name) = (self.path.clone(), self.version.length, hdfs.0.uses_hostnames);
+        let open = move |line: Line| {
             let path = path.clone();
             async move {
-                let reader = client.read(&path).await?;
+                let located = match &line.rpc {
+                    Some(rpc) => rpc.locate(&path, expected).await?,
+                    None => None,
+                };
+                let ours =
+                    located.and_then(|located| Some((located.file_length, Blocks::of(located, by_name)?)));
+                let client = line.client;
+                let (length, reader) = match ours {
+                    Some((length, blocks)) => (length, Reader::Ours(blocks)),
+                    None => {
+                        let reader = client.read(&path).await?;
+                        (reader.file_length() as u64, Reader::Crate(reader))
+                    }
+                };
                 // Asked afterwards: what is still the version that was listed was so when it was opened.
                 let status = client.get_file_info(&path).await?;
-                Ok((reader, status))
+                Ok((reader, length, status))
             }
         };
-        let (reader, status) = namenodes.ask(&self.path, limit, open).await?;
+        let namenodes = &hdfs.0.namenodes;
+        let (reader, length, status) = namenodes.ask(&self.path, hdfs.0.patience.answer, open).await?;
         // A file that is still written may have more blocks than its status knows of.
-        let found = Version { length: reader.file_length() as u64, ..Version::of(&status) };
+        let found = Version { length, ..Version::of(&status) };
         if found != self.version {
             return Err(HdfsError::Changed {
                 path: format!("{}{}", namenodes.url(), self.path),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hdfs_native::{Client, ClientBuilder, HdfsError as Native};
@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout};
 use super::HdfsError;
 use super::configuration::{Cluster, Configuration, Patience};
 use super::error::{in_words, remote};
+use super::rpc::Rpc;
 use crate::config::HdfsConfig;
 
 /// NameNodes are asked again until this has passed; the first time each has all the time of an answer.
@@ -40,20 +41,30 @@ pub(super) struct NameNodes {
     patience: Patience,
     /// Whether connecting may block the thread that does it, as Kerberos does.
     blocks: bool,
+    /// Who asks where no proof is asked for; `None` where it is.
+    believed: Option<String>,
     identity: Identity,
 }
 
 struct NameNode {
     address: String,
     settings: BTreeMap<String, String>,
-    client: Mutex<Slot>,
+    slot: Mutex<Slot>,
 }
 
-/// A client, made anew after a silence, for its connection may lead nowhere.
+/// How a NameNode is spoken to.
+#[derive(Clone)]
+pub(super) struct Line {
+    pub(super) client: Client,
+    /// For what the crate does not offer; `None` where only the crate can prove who asks.
+    pub(super) rpc: Option<Arc<Rpc>>,
+}
+
+/// A line, made anew after a silence, for its connections may lead nowhere.
 #[derive(Default)]
 struct Slot {
-    client: Option<Client>,
-    /// Counts clients, so that those who waited together for one give it up once.
+    line: Option<Line>,
+    /// Counts lines, so that those who waited together for one give it up once.
     number: u64,
 }
 
@@ -77,7 +88,7 @@ impl NameNodes {
         let nodes = cluster.nodes.into_iter().map(|node| NameNode {
             settings: configuration.of_client(&node),
             address: node.address,
-            client: Mutex::default(),
+            slot: Mutex::default(),
         });
         Self {
             url: cluster.url,
@@ -85,6 +96,7 @@ impl NameNodes {
             active: AtomicUsize::new(0),
             patience: configuration.patience(),
             blocks: configuration.is_secure(),
+            believed: configuration.is_plain().then(|| config.believed_user()),
             identity: Identity {
                 conf_dir: config.conf_dir.clone(),
                 user: config.user.clone(),
@@ -103,7 +115,7 @@ impl NameNodes {
         &self,
         path: &str,
         limit: Duration,
-        call: impl Fn(Client) -> F,
+        call: impl Fn(Line) -> F,
     ) -> Result<T, HdfsError>
     where
         T: Send + 'static,
@@ -119,8 +131,8 @@ impl NameNodes {
             let is_repeated = failures > count && limit <= self.patience.answer;
             let left = deadline.saturating_duration_since(Instant::now());
             let limit = if is_repeated { limit.min(left) } else { limit };
-            let (client, number) = self.client(index)?;
-            let verdict = match self.call(limit, call(client)).await {
+            let (line, number) = self.line(index)?;
+            let verdict = match self.call(limit, call(line)).await {
                 Ok(Ok(answer)) => {
                     self.active.store(index, Ordering::Relaxed);
                     return Ok(answer);
@@ -181,12 +193,12 @@ impl NameNodes {
         }
     }
 
-    /// The client of a NameNode, and its number.
-    fn client(&self, index: usize) -> Result<(Client, u64), HdfsError> {
+    /// The line to a NameNode, and its number.
+    fn line(&self, index: usize) -> Result<(Line, u64), HdfsError> {
         let node = &self.nodes[index];
-        let mut slot = node.client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = &slot.client {
-            return Ok((client.clone(), slot.number));
+        let mut slot = node.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = &slot.line {
+            return Ok((line.clone(), slot.number));
         }
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         let mut builder = ClientBuilder::new().with_url(self.url.clone()).with_config(node.settings.clone());
@@ -203,15 +215,16 @@ impl NameNodes {
             builder = builder.with_kerberos_keytab(text(keytab));
         }
         let made = builder.build();
-        let made = made.map_err(|source| HdfsError::Settings { cluster: self.url.clone(), source })?;
+        let client = made.map_err(|source| HdfsError::Settings { cluster: self.url.clone(), source })?;
+        let rpc = self.believed.clone().map(|user| Arc::new(Rpc::new(node.address.clone(), user)));
         slot.number += 1;
-        Ok((slot.client.insert(made).clone(), slot.number))
+        Ok((slot.line.insert(Line { client, rpc }).clone(), slot.number))
     }
 
     fn give_up(&self, index: usize, number: u64) {
-        let mut slot = self.nodes[index].client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.nodes[index].slot.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.number == number {
-            slot.client = None;
+            slot.line = None;
         }
     }
 

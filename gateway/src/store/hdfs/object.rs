@@ -10,8 +10,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use futures::future;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{
     Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
@@ -23,7 +24,7 @@ use super::files::Version;
 
 /// A longer range is read as several of this size, side by side.
 const PART_BYTES: u64 = 8 << 20;
-/// Parts of one range that are read at once; the first wait in memory for those before them.
+/// Parts of one range that are read at once.
 const PARTS_AT_ONCE: usize = 4;
 
 #[async_trait]
@@ -50,17 +51,28 @@ impl ObjectStore for Hdfs {
             None => 0..meta.size,
         };
         let parts = if options.head { Vec::new() } else { parts(range.clone()) };
+        // Who names a range wants it in one piece.
+        let mut whole = match &options.range {
+            Some(_) => BytesMut::with_capacity((range.end - range.start) as usize),
+            None => BytesMut::new(),
+        };
         let (hdfs, file) = (self.clone(), self.0.files.get(&path, version));
         let reads = parts.into_iter().map(move |part| {
             let (hdfs, file, path) = (hdfs.clone(), Arc::clone(&file), path.clone());
-            async move { hdfs.range(file, part).await.map_err(|e| e.into_object_store(&path)) }
+            let length = (part.end - part.start) as usize;
+            let place = if whole.capacity() >= length {
+                let rest = whole.split_off(length);
+                std::mem::replace(&mut whole, rest)
+            } else {
+                BytesMut::with_capacity(length)
+            };
+            async move { hdfs.range(file, part, place).await.map_err(|e| e.into_object_store(&path)) }
         });
-        let mut bytes = stream::iter(reads).buffered(PARTS_AT_ONCE).boxed();
-        let length = range.end - range.start;
-        // Who names a range wants it in one piece: joined as it comes, rather than held twice in the end.
-        if options.range.is_some() && length > PART_BYTES && !options.head {
-            bytes = stream::once(join(bytes, length)).boxed();
-        }
+        let reads = stream::iter(reads).buffered(PARTS_AT_ONCE);
+        let bytes = match &options.range {
+            Some(_) => stream::once(join(reads)).boxed(),
+            None => reads.map_ok(BytesMut::freeze).boxed(),
+        };
         let payload = GetResultPayload::Stream(bytes);
         Ok(GetResult {
             payload,
@@ -140,12 +152,13 @@ fn meta(location: Path, version: Version) -> ObjectMeta {
     }
 }
 
-async fn join(mut parts: BoxStream<'static, Result<Bytes>>, length: u64) -> Result<Bytes> {
-    let mut whole = BytesMut::with_capacity(length as usize);
-    while let Some(part) = parts.try_next().await? {
-        whole.extend_from_slice(&part);
-    }
-    Ok(whole.freeze())
+/// Puts neighbours back together: without a copy, unless one could not stay in its place.
+async fn join(parts: impl Stream<Item = Result<BytesMut>>) -> Result<Bytes> {
+    let whole = parts.try_fold(BytesMut::new(), |mut whole, part| {
+        whole.unsplit(part);
+        future::ready(Ok(whole))
+    });
+    Ok(whole.await?.freeze())
 }
 
 fn parts(range: Range<u64>) -> Vec<Range<u64>> {
