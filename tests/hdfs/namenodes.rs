@@ -120,5 +120,8 @@ async fn whatever_takes_the_active_namenode_away_the_other_goes_on() {
     {
         assert!(error.message.contains(said), "{} says {said}", error.message);
     }
+    drop(proxies);
+    let error = refusal(&from_the_start, SOON).await;
+    assert!(error.message.to_lowercase().matches("refused").count() == 2, "{}", error.message);
     served.end().await;
 }

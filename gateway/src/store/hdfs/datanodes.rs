@@ -55,7 +55,9 @@ impl DataNodes {
         for address in self.order(&block.replicas, asked) {
             let _asking = asked.begin(&address);
             let at = range.start + (into.len() as u64 - begin);
-            let Err(error) = self.from_one(&address, block, at..range.end, into).await else { return Ok(()) };
+            let Err(error) = self.read_replica(&address, block, at..range.end, into).await else {
+                return Ok(());
+            };
             if matches!(error, TransferError::Packet(_)) {
                 tracing::warn!(datanode = %address, block = block.id.block, %error, "a replica is bad");
             }
@@ -74,7 +76,7 @@ impl DataNodes {
         asked.now().iter().for_each(|address| self.shun(address));
     }
 
-    async fn from_one(
+    async fn read_replica(
         &self,
         address: &Address,
         block: &Block,

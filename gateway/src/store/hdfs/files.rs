@@ -61,7 +61,7 @@ pub(super) struct Opened {
 /// What reads a file's bytes.
 pub(super) enum Reader {
     Ours(Blocks),
-    Crate(FileReader),
+    Crate(Box<FileReader>),
 }
 
 impl Version {
@@ -159,7 +159,7 @@ impl File {
                     Some((length, blocks)) => (length, Reader::Ours(blocks)),
                     None => {
                         let reader = client.read(&path).await?;
-                        (reader.file_length() as u64, Reader::Crate(reader))
+                        (reader.file_length() as u64, Reader::Crate(Box::new(reader)))
                     }
                 };
                 // Asked afterwards: what is still the version that was listed was so when it was opened.

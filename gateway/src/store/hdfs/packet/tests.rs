@@ -36,7 +36,7 @@ fn a_packet_is_what_was_asked_for() {
 #[test]
 fn any_other_packet_is_refused() {
     let place = |result: Result<Packet, PacketError>| {
-        assert!(matches!(result, Err(PacketError::Place { .. })), "{result:?}")
+        assert!(matches!(result, Err(PacketError::Place { .. })), "{result:?}");
     };
     // Another place, before the chunk, not at a chunk, beyond what was asked for, nothing was asked for.
     place(parse(4096, 512, 4, 0..512));
@@ -47,7 +47,7 @@ fn any_other_packet_is_refused() {
     place(parse(-512, 512, 4, 0..512));
     place(parse(i64::MAX - 511, 512, 4, 0..512));
     let sizes = |result: Result<Packet, PacketError>| {
-        assert!(matches!(result, Err(PacketError::Sizes { .. })), "{result:?}")
+        assert!(matches!(result, Err(PacketError::Sizes { .. })), "{result:?}");
     };
     sizes(parse(0, 512, 8, 0..512));
     sizes(parse(0, 513, 4, 0..513));
