@@ -8,6 +8,7 @@
 pub mod config;
 pub mod dataset;
 mod encode;
+pub mod expression;
 mod fleet;
 pub mod flight;
 pub mod partition;

@@ -84,7 +84,7 @@ fn find(schema: &Schema, name: &str) -> Result<usize, DatasetError> {
 }
 
 /// Near names, or else the first few there are.
-fn hint(name: &str, known: &[&str]) -> String {
+pub(crate) fn hint(name: &str, known: &[&str]) -> String {
     const SHOWN: usize = 8;
     let quoted = |names: &[&str]| names.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
     let allowed = name.chars().count().div_ceil(3);

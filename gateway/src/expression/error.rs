@@ -1,0 +1,52 @@
+//! What can be wrong with an expression, told to the person who wrote it.
+
+use std::fmt;
+
+/// A place in a text, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct At {
+    pub line: u64,
+    pub letter: u64,
+}
+
+/// Why a text is no expression over a dataset.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExpressionError {
+    #[error("{reason}")]
+    Unreadable { reason: String },
+    #[error("it goes on at {at} with {found} where it should end: write one expression, its conditions joined by AND or OR")]
+    GoesOn { at: At, found: String },
+    #[error(
+        "it has {found} {what}, more than the {most} that are read: write a long list of values as x IN (…)"
+    )]
+    TooLong { what: &'static str, found: usize, most: usize },
+    #[error("at {at} it nests deeper than {most} levels: compute in fewer steps")]
+    TooDeep { at: At, most: usize },
+    #[error("at {at}: the dataset has no column {column:?}, {hint}")]
+    UnknownColumn { at: At, column: String, hint: String },
+    #[error("at {at}: {what} is not read here, {choices}")]
+    Unsupported { at: At, what: String, choices: String },
+    #[error("at {at}: there is no function {name:?}, {hint}")]
+    UnknownFunction { at: At, name: String, hint: String },
+    #[error("at {at}: {name} takes {wanted}, not {found}")]
+    Arguments { at: At, name: String, wanted: String, found: String },
+    #[error("at {at}: {what} takes no {left} and {right}: convert one by CAST(… AS …)")]
+    Mismatch { at: At, what: String, left: String, right: String },
+    #[error("at {at}: {text:?} is no {kind}: write it like {example}")]
+    Literal { at: At, text: String, kind: String, example: &'static str },
+    #[error("it gives {kind}, not a condition: compare it with something, as in x > 3")]
+    NoCondition { kind: String },
+    #[error("{text:?} has no name: write {text} AS NAME")]
+    Unnamed { text: String },
+    #[error("it gives {kind}, which no column can hold: say its type by CAST(… AS …)")]
+    NoType { kind: String },
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 | 1 => write!(f, "letter {}", self.letter.max(1)),
+            line => write!(f, "line {line}, letter {}", self.letter),
+        }
+    }
+}
