@@ -24,6 +24,10 @@ pub struct Feed {
     pub dataset: String,
     /// In the order wanted; empty means all.
     pub columns: Vec<String>,
+    /// Expressions with names, in the order wanted, instead of columns.
+    pub select: Vec<String>,
+    /// Which rows are fed; `None` means all.
+    pub filter: Option<String>,
     pub batch_size: u64,
     pub shuffle: Shuffle,
     pub seed: u64,
@@ -104,11 +108,8 @@ impl FeedRequest {
         if command.dataset.is_empty() {
             return Err(invalid("the feed names no dataset: set \"dataset\""));
         }
-        if command.filter.as_deref().is_some_and(|f| !f.trim().is_empty()) {
-            return Err(Error::new(
-                Code::Unsupported,
-                "this release reads no \"filter\": leave it out and filter in the trainer",
-            ));
+        if !command.columns.is_empty() && !command.select.is_empty() {
+            return Err(invalid("columns and select are both said: name all that is wanted in select"));
         }
         match command.delivery.as_deref() {
             None | Some("static") => {}
@@ -151,6 +152,8 @@ impl FeedRequest {
             feed: Feed {
                 dataset: command.dataset.clone(),
                 columns: command.columns.clone(),
+                select: command.select.clone(),
+                filter: command.filter.as_deref().map(str::trim).filter(|f| !f.is_empty()).map(str::to_owned),
                 batch_size,
                 shuffle: parse_or(command.shuffle.as_deref(), Shuffle::None)?,
                 seed: command.seed.unwrap_or(0),
@@ -171,7 +174,7 @@ impl FeedRequest {
         FeedCommand {
             dataset: self.feed.dataset.clone(),
             columns: self.feed.columns.clone(),
-            filter: None,
+            filter: self.feed.filter.clone(),
             batch_size: Some(self.feed.batch_size),
             world_size: Some(self.world_size.get()),
             rank: self.rank.map(Rank::get),
@@ -184,6 +187,7 @@ impl FeedRequest {
             shuffle_bytes: Some(self.feed.shuffle_bytes),
             delivery: None,
             snapshot: self.snapshot.as_ref().map(ToString::to_string),
+            select: self.feed.select.clone(),
         }
     }
 }
@@ -246,12 +250,15 @@ mod tests {
 
     #[test]
     fn json_and_protobuf_say_the_same() {
-        let json = br#" {"dataset":"d","columns":["a"],"batch_size":8,"world_size":2,"rank":1,"shuffle":"rows","lanes":4}"#;
+        let json = br#" {"dataset":"d","select":["a + 1 AS b"],"filter":" a > 3 ","batch_size":8,"world_size":2,"rank":1,"shuffle":"rows","lanes":4}"#;
         let from_json = FeedRequest::parse(json).unwrap();
         let from_protobuf = FeedRequest::parse(&from_json.to_command().encode_to_vec()).unwrap();
         assert_eq!(from_json, from_protobuf);
         assert_eq!(from_json.feed.shuffle, Shuffle::Rows);
         assert_eq!(from_json.feed.seed, 0);
+        assert_eq!(from_json.feed.filter.as_deref(), Some("a > 3"));
+        let spaces = FeedRequest::parse(br#"{"dataset":"d","filter":"  "}"#).unwrap();
+        assert_eq!(spaces.feed.filter, None);
     }
 
     #[test]
@@ -275,7 +282,7 @@ mod tests {
             refusal(r#"{"dataset":"d","world_size":2,"rank":2}"#).contains("rank 2 is not in a world of 2")
         );
         assert!(refusal(r#"{"dataset":"d","lanes":0}"#).contains("lanes is 0"));
-        assert!(refusal(r#"{"dataset":"d","filter":"x > 1"}"#).contains("filter"));
+        assert!(refusal(r#"{"dataset":"d","columns":["a"],"select":["b"]}"#).contains("both said"));
         assert!(refusal("\u{1}nonsense").contains("neither JSON nor"));
     }
 }

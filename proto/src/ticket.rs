@@ -26,6 +26,8 @@ pub struct Ticket {
     /// With rank, lanes and snapshot said.
     pub request: FeedRequest,
     pub expires_at: SystemTime,
+    /// With a filter: the digest of what the gateway that made the ticket counted.
+    pub counts: Option<String>,
 }
 
 /// The fleet's key. Gateways that share it serve each other's tickets.
@@ -69,6 +71,7 @@ impl TicketKey {
             version: VERSION,
             feed: Some(ticket.request.to_command()),
             expires_at: seconds(ticket.expires_at),
+            counts: ticket.counts.clone(),
         };
         let nonce = XChaCha20Poly1305::generate_nonce(&mut OsRng);
         let payload = Payload { msg: &message.encode_to_vec(), aad: MAGIC };
@@ -101,6 +104,7 @@ impl TicketKey {
         Ok(Ticket {
             request: FeedRequest::resolve(&message.feed.unwrap_or_default())?,
             expires_at: UNIX_EPOCH + Duration::from_secs(message.expires_at),
+            counts: message.counts,
         })
     }
 }
@@ -116,7 +120,8 @@ mod tests {
     fn ticket(now: SystemTime) -> Ticket {
         let request = FeedRequest::parse(br#"{"dataset":"d","rank":0,"lanes":1,"snapshot":"ab"}"#).unwrap();
         // Whole seconds travel.
-        Ticket { request, expires_at: UNIX_EPOCH + Duration::from_secs(seconds(now) + 60) }
+        let expires_at = UNIX_EPOCH + Duration::from_secs(seconds(now) + 60);
+        Ticket { request, expires_at, counts: Some("12ab".to_owned()) }
     }
 
     #[test]

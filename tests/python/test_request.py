@@ -58,6 +58,35 @@ def test_everything_said_arrives():
         "nulls": {"a": 0, "*": "mask"},
     }  # fmt: skip
     assert build(nulls="mask")["nulls"] == {"*": "mask"}
+    assert build(select={"price": "log1p(price)", 'a "b"': "x"})["feed"]["select"] == [
+        'log1p(price) AS "price"',
+        'x AS "a ""b"""',
+    ]
+    feed = build(filter=" x > 3 ", select=["label", "x + 1 AS y"])["feed"]
+    assert (feed["filter"], feed["select"]) == ("x > 3", ["label", "x + 1 AS y"])
+
+
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (dict(columns=["a"], select=["b"]), "name all that is wanted in select"),
+        (dict(select="a"), r"give a list, \['a'\]"),
+        (dict(select=[]), "select must be a list of expressions"),
+        (dict(select={"a": 1}), "or a dict of them by name"),
+        (dict(filter=""), "give a condition like"),
+        (dict(filter=3), "give a condition like"),
+    ],
+)
+def test_what_is_no_filter_and_no_selection_is_refused(arguments, told):
+    with pytest.raises(ArgumentError, match=told):
+        build(**arguments)
+
+
+def test_a_cursor_is_of_one_filter():
+    plain, filtered = build()["feed"], build(filter="x > 3")["feed"]
+    assert _cursor.order(plain) == {"shuffle": "none"}
+    assert _cursor.order(filtered) == {"shuffle": "none", "filter": "x > 3"}
+    assert _cursor.order(build(shuffle="rows", select=["b", "a"])["feed"])["select"] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ pub struct FeedCommand {
     /// Columns in the order they are wanted; none means all.
     #[prost(string, repeated, tag = "2")]
     pub columns: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// A SQL predicate over the dataset's columns.
+    /// A SQL condition over the dataset's columns: rows for which it is true are fed.
     #[prost(string, optional, tag = "3")]
     pub filter: ::core::option::Option<::prost::alloc::string::String>,
     /// Rows that all ranks together consume in one step. Default 1024.
@@ -48,6 +48,9 @@ pub struct FeedCommand {
     /// The snapshot to read; absent means the newest.
     #[prost(string, optional, tag = "15")]
     pub snapshot: ::core::option::Option<::prost::alloc::string::String>,
+    /// Columns and SQL expressions with names, in the order they are wanted, instead of `columns`.
+    #[prost(string, repeated, tag = "16")]
+    pub select: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What a gateway seals into a Flight ticket.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -60,4 +63,7 @@ pub struct Ticket {
     /// Seconds since the Unix epoch after which the ticket is refused.
     #[prost(uint64, tag = "3")]
     pub expires_at: u64,
+    /// With a filter: the digest of how many rows of each block pass it.
+    #[prost(string, optional, tag = "4")]
+    pub counts: ::core::option::Option<::prost::alloc::string::String>,
 }

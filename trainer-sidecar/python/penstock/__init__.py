@@ -63,6 +63,8 @@ def feed(
     lanes: Optional[int] = None,
     shuffle_bytes: Optional[int] = None,
     memory: Optional[int] = None,
+    filter: Optional[str] = None,
+    select: _request.Select = None,
     name: Optional[str] = None,
 ) -> Feed:
     """A feed of a dataset.
@@ -77,6 +79,12 @@ def feed(
         Rows of the **global** batch, which all ranks consume together.
     columns
         Names in the order wanted; None for all.
+    select
+        Instead of ``columns``, SQL expressions in the order wanted, ``["label", "log1p(price) AS price"]``, or by
+        name, ``{"label": "label", "price": "log1p(price)"}``.
+    filter
+        A SQL condition, ``"x > 3 AND y IS NOT NULL"``: rows for which it is true are fed, as if there were no
+        others. They are counted before the first step.
     shuffle
         ``"none"`` (file order), ``"blocks"`` (row groups change places) or ``"rows"`` (and rows inside
         windows of ``shuffle_bytes`` bytes in all). ``seed`` and the epoch decide the order.
@@ -120,5 +128,7 @@ def feed(
         lanes=lanes,
         shuffle_bytes=shuffle_bytes,
         memory=memory,
+        filter=filter,
+        select=select,
     )
     return Feed(plan, request, start)

@@ -20,14 +20,18 @@ def order(feed: Mapping[str, Any]) -> dict[str, Any]:
 
     Windows are cut by the bytes of the columns that are read, so under ``rows`` these count too.
     """
+    order = {"shuffle": feed["shuffle"]}
+    # Absent where it says nothing, as in cursors of releases that knew it not.
+    if "filter" in feed:
+        order["filter"] = feed["filter"]
     if feed["shuffle"] != "rows":
-        return {"shuffle": feed["shuffle"]}
+        return order
     columns = feed.get("columns")
-    return {
-        "shuffle": "rows",
-        "shuffle_bytes": feed.get("shuffle_bytes", _SHUFFLE_BYTES),
-        "columns": sorted(columns) if columns else None,
-    }
+    order["shuffle_bytes"] = feed.get("shuffle_bytes", _SHUFFLE_BYTES)
+    order["columns"] = sorted(columns) if columns else None
+    if "select" in feed:
+        order["select"] = sorted(feed["select"])
+    return order
 
 
 def after(description: Mapping[str, Any], seed: int, epoch: int, step: int) -> dict[str, Any]:

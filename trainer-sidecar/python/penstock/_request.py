@@ -15,6 +15,7 @@ SHUFFLES = ("none", "blocks", "rows")
 REMAINDERS = ("drop", "pad", "keep")
 
 Nulls = Union[None, str, int, float, bool, Mapping[str, Any]]
+Select = Union[None, Sequence[str], Mapping[str, str]]
 
 
 def build(
@@ -34,6 +35,8 @@ def build(
     lanes: Optional[int],
     shuffle_bytes: Optional[int],
     memory: Optional[int] = None,
+    filter: Optional[str] = None,
+    select: Select = None,
 ) -> dict[str, Any]:
     """The request as a JSON-able dict. Rank and world size stay open when they are not given."""
     feed: dict[str, Any] = {
@@ -43,8 +46,14 @@ def build(
         "seed": _whole("seed", seed, 0),
         "remainder": _choice("remainder", remainder, REMAINDERS),
     }
+    if columns is not None and select is not None:
+        raise ArgumentError("columns and select are both given: name all that is wanted in select")
     if columns is not None:
         feed["columns"] = _columns(columns)
+    if select is not None:
+        feed["select"] = _select(select)
+    if filter is not None:
+        feed["filter"] = _filter(filter)
     if (rank is None) != (world_size is None):
         raise ArgumentError("rank and world_size go together: give both or neither")
     if rank is not None and world_size is not None:
@@ -124,6 +133,26 @@ def _columns(columns: Sequence[str]) -> list[str]:
     if not listed or not all(isinstance(column, str) for column in listed):
         raise ArgumentError("columns must be a list of at least one column name, or None for all")
     return listed
+
+
+def _select(select: Union[Sequence[str], Mapping[str, str]]) -> list[str]:
+    if isinstance(select, str):
+        raise ArgumentError(f"select is the text {select!r}: give a list, [{select!r}]")
+    if isinstance(select, Mapping):
+        # Only here are names not read as SQL, so they may be anything.
+        named = [(name, text) for name, text in select.items() if isinstance(name, str) and isinstance(text, str)]
+        listed = ["{} AS \"{}\"".format(text, name.replace('"', '""')) for name, text in named]
+    else:
+        listed = [text for text in select if isinstance(text, str)]
+    if not listed or len(listed) != len(select):
+        raise ArgumentError('select must be a list of expressions like ["label", "log1p(price) AS price"], or a dict of them by name')
+    return listed
+
+
+def _filter(filter: str) -> str:
+    if not isinstance(filter, str) or not filter.strip():
+        raise ArgumentError(f"filter is {filter!r}: give a condition like 'x > 3 AND y IS NOT NULL', or None for all rows")
+    return filter.strip()
 
 
 def _nulls(nulls: Nulls) -> dict[str, Any]:
