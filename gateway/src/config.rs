@@ -40,6 +40,8 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Bytes of one message, unless a single row is larger.
     pub part_bytes: u64,
+    /// A directory where what filters pass is kept, as a path or a `file://` URI.
+    pub state: Option<String>,
     /// How long a stream waits for its share of the memory before it is refused.
     pub patience: Duration,
 }
@@ -60,6 +62,7 @@ impl Config {
             ticket_life: Duration::from_hours(24),
             memory_bytes: DEFAULT_MEMORY_BYTES,
             part_bytes: DEFAULT_PART_BYTES,
+            state: None,
             patience: Duration::from_secs(30),
         }
     }
@@ -164,6 +167,7 @@ pub struct ConfigFile {
     pub ticket_key_file: Option<PathBuf>,
     /// A number of bytes, or a text such as `512MiB`.
     pub memory: Option<String>,
+    pub state: Option<String>,
     pub admin: Option<String>,
     pub hadoop_conf: Option<PathBuf>,
     /// Settings by Hadoop's names.

@@ -7,6 +7,7 @@
 
 mod error;
 mod estimate;
+mod filter;
 mod footer;
 pub mod inspect;
 mod listing;
@@ -28,7 +29,9 @@ use crate::config::{CloudConfig, HdfsConfig};
 use crate::store::Stores;
 
 pub use self::error::DatasetError;
+pub use self::filter::Filter;
 use self::footer::Footer;
+pub(crate) use self::footer::statistics;
 use self::listing::Found;
 pub use self::location::Location;
 use self::location::Place;

@@ -45,6 +45,7 @@ use self::running::Running;
 use self::service::Answers;
 pub use self::tls::TlsError;
 use crate::config::Config;
+use crate::count::{Counter, State, StateError};
 use crate::fleet::Fleet;
 use crate::store::Stores;
 
@@ -78,6 +79,8 @@ pub enum StartError {
     Catalog(#[from] CatalogError),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    State(#[from] StateError),
     #[error("cannot listen at {address}, which is in use: choose another --listen, or port 0 for a free one")]
     InUse { address: String },
     #[error("cannot listen at {address}: give HOST:PORT, where the host is one of this machine's")]
@@ -98,12 +101,14 @@ impl Gateway {
         metrics::describe();
         let stores = Stores::new(config.hdfs.clone()).with_cloud(config.cloud.clone());
         let catalog = Catalog::open(&config.datasets, &stores).await?;
+        let state = config.state.as_deref().map(State::open).transpose()?;
         let places = Places::open(&config).await?;
         let fleet = Fleet::new(places.own, places.nearby, &config.fleet, places.scheme);
         let location = fleet.own().to_owned();
         let budget = Budget::new(config.memory_bytes);
         let running = Running::default();
-        let (plans, deliveries) = (Plans::default(), Deliveries::default());
+        let counter = Counter::new(budget.clone(), config.patience, state);
+        let (plans, deliveries) = (Plans::new(counter), Deliveries::default());
         let (running_here, drain_here) = (running.clone(), drain.clone());
         let gateway = Self {
             config,

@@ -1,11 +1,12 @@
 //! Dataset to Flight.
 //!
 //! In: Parquet where it lies. Out: the exact batches of any rank, over Arrow Flight. The walk of a row is
-//! `dataset → plan → partition → read → encode → flight`; none of them knows the next.
+//! `dataset → count → plan → partition → read → encode → flight`; none of them knows the next.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
 
 pub mod config;
+pub mod count;
 pub mod dataset;
 mod encode;
 pub mod expression;

@@ -12,6 +12,7 @@ mod gather;
 mod hydrate;
 mod lane;
 mod need;
+mod passing;
 mod rows;
 mod share;
 mod source;
@@ -26,6 +27,7 @@ pub(crate) use self::cpu::{Panicked, run as on_cpu};
 pub(crate) use self::gather::Gathered;
 pub(crate) use self::hydrate::plain_schema;
 pub(crate) use self::need::{Need, block_bytes};
+pub(crate) use self::passing::{Passing, passing, selected};
 pub(crate) use self::share::Share;
 pub(crate) use self::source::Source;
 pub(crate) use self::steps::{Steps, with_valid};
@@ -52,6 +54,11 @@ pub(crate) enum ReadError {
          the file again or leave it out"
     )]
     Rows { file: String, row_group: usize, expected: u64, found: u64 },
+    #[error(
+        "{file}, row group {row_group}: the filter passes {found} rows of a block where {expected} were counted: \
+         run one release in the whole fleet, remove the counts below --state, and ask for the feed again"
+    )]
+    Counted { file: String, row_group: usize, expected: u64, found: u64 },
     #[error("rows could not be put together")]
     Gather(#[source] arrow::error::ArrowError),
     #[error(transparent)]
@@ -81,7 +88,7 @@ impl ReadError {
             Self::Beyond { .. } | Self::Damaged { .. } | Self::Rows { .. } => Code::BadFile,
             Self::Unsupported { .. } => Code::Unsupported,
             Self::NoRoom(error) => error.code,
-            Self::Gather(_) | Self::Panicked(_) | Self::Lane => Code::Internal,
+            Self::Counted { .. } | Self::Gather(_) | Self::Panicked(_) | Self::Lane => Code::Internal,
         }
     }
 }

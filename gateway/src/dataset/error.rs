@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use penstock_proto::Code;
 
+use crate::expression::ExpressionError;
 use crate::store::StoreError;
 
 /// What a URI looks like.
@@ -77,6 +78,10 @@ pub enum DatasetError {
     UnknownColumn { column: String, hint: String },
     #[error("column {column:?} is asked for twice: name it once")]
     ColumnTwice { column: String },
+    #[error("select {text:?}")]
+    Select { text: String, source: ExpressionError },
+    #[error("filter {text:?}")]
+    Filter { text: String, source: ExpressionError },
     #[error("a listing or a footer could not be worked on")]
     Worker { source: tokio::task::JoinError },
 }
@@ -99,7 +104,9 @@ impl DatasetError {
             #[cfg(feature = "cloud")]
             Self::Cloud(error) => error.code(),
             Self::UnknownColumn { .. } => Code::UnknownColumn,
-            Self::ColumnTwice { .. } => Code::InvalidFeed,
+            Self::Select { source: ExpressionError::UnknownColumn { .. }, .. }
+            | Self::Filter { source: ExpressionError::UnknownColumn { .. }, .. } => Code::UnknownColumn,
+            Self::ColumnTwice { .. } | Self::Select { .. } | Self::Filter { .. } => Code::InvalidFeed,
             Self::Worker { .. } => Code::Internal,
             Self::NoSuchPath { .. }
             | Self::NoFiles { .. }

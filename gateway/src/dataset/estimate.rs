@@ -7,8 +7,10 @@
 //! - fixed-length bytes take V times their length, and a decimal of any physical type 16;
 //! - strings and bytes take the unencoded bytes that the writer noted, else the uncompressed size of the
 //!   chunk, and 4 bytes a value;
+//! - a computed number takes its width, a computed text what the columns take that it is made of;
 //! - a repeated leaf takes 4 bytes a row more, and one that may be null an eighth of a byte a value.
 
+use arrow::datatypes::DataType;
 use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::schema::types::ColumnDescriptor;
@@ -35,6 +37,14 @@ fn chunk_bytes(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
     let offsets = if column.max_rep_level() > 0 { rows.saturating_mul(4) } else { 0 };
     let validity = if column.max_def_level() > 0 { values.div_ceil(8) } else { 0 };
     data.saturating_add(offsets).saturating_add(validity)
+}
+
+/// Bits of a computed value; `None` where values have lengths of their own.
+pub(super) fn value_bits_of(computed: &DataType) -> Option<u64> {
+    match computed {
+        DataType::Boolean => Some(1),
+        other => other.primitive_width().map(|bytes| bytes as u64 * 8),
+    }
 }
 
 /// Bits of a value; `None` where values have lengths of their own.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use object_store::{GetOptions, ObjectMeta};
+use object_store::{GetOptions, ObjectMeta, ObjectStore};
 use parquet::DecodeResult;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
@@ -18,7 +18,7 @@ use parquet::file::metadata::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{DatasetError, Origin, off_thread};
+use super::{DatasetError, File, Origin, off_thread};
 
 /// The last bytes asked for at once: most footers are smaller.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -38,37 +38,15 @@ pub(super) struct Footer {
 }
 
 pub(super) async fn read(origin: &Origin, meta: &ObjectMeta) -> Result<Footer, DatasetError> {
+    let source = Source { store: origin.store.as_ref(), meta };
     let file = Named { file: origin.shown(meta), size: meta.size };
-    let get = async |range: Range<u64>| {
-        // Of the very version that was listed.
-        let options =
-            GetOptions { range: Some(range.into()), if_match: meta.e_tag.clone(), ..GetOptions::default() };
-        origin.store.get_opts(&meta.location, options).await?.bytes().await
-    };
-    let fetch = async |range: Range<u64>| -> Result<Bytes, DatasetError> {
-        let wanted = range.end - range.start;
-        let bytes = get(range)
-            .await
-            .map_err(|source| DatasetError::Read { file: file.file.clone(), source: source.into() })?;
-        if bytes.len() as u64 == wanted { Ok(bytes) } else { Err(file.broken("it became shorter just now")) }
-    };
-    if meta.size < END_BYTES {
-        return Err(file.broken(format!("it has only {} bytes", meta.size)));
-    }
-    let tail_start = meta.size.saturating_sub(TAIL_BYTES);
-    let tail = fetch(tail_start..meta.size).await?;
-    let footer = file.footer_range(&tail)?;
-    let bytes = if footer.start >= tail_start {
-        tail.slice((footer.start - tail_start) as usize..(footer.end - tail_start) as usize)
-    } else {
-        fetch(footer.clone()).await?
-    };
+    let (footer, bytes) = source.footer(&file).await?;
     let digest = Sha256::digest(&bytes).into();
     let metadata = parse(&file, move || decode(&bytes)).await?;
     file.check_chunks(&metadata, footer.start)?;
     let metadata = match offset_index_range(&metadata, meta.size) {
         Some(range) => {
-            let bytes = fetch(range.clone()).await?;
+            let bytes = source.fetch(&file, range.clone()).await?;
             let size = meta.size;
             let plain = metadata.clone();
             // Page locations only save work: a file whose index is garbled is read without.
@@ -82,7 +60,55 @@ pub(super) async fn read(origin: &Origin, meta: &ObjectMeta) -> Result<Footer, D
     Ok(Footer { arrow, digest })
 }
 
-/// Decodes what reading needs: statistics of values are for pruning, which this release does not do.
+/// The footer of a snapshot's file once more, with the statistics of some leaf columns.
+pub(crate) async fn statistics(file: &File, leaves: &[usize]) -> Result<ParquetMetaData, DatasetError> {
+    let source = Source { store: file.store.as_ref(), meta: &file.meta };
+    let named = Named { file: file.to_string(), size: file.meta.size };
+    let (_, bytes) = source.footer(&named).await?;
+    let options = ParquetMetaDataOptions::new()
+        .with_column_stats_policy(ParquetStatisticsPolicy::skip_except(leaves))
+        .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
+    parse(&named, move || ParquetMetaDataReader::decode_metadata_with_options(&bytes, Some(&options))).await
+}
+
+/// Where a footer's bytes are had from.
+struct Source<'a> {
+    store: &'a dyn ObjectStore,
+    meta: &'a ObjectMeta,
+}
+
+impl Source<'_> {
+    /// Where the footer lies, and its bytes.
+    async fn footer(&self, file: &Named) -> Result<(Range<u64>, Bytes), DatasetError> {
+        let size = self.meta.size;
+        if size < END_BYTES {
+            return Err(file.broken(format!("it has only {size} bytes")));
+        }
+        let tail_start = size.saturating_sub(TAIL_BYTES);
+        let tail = self.fetch(file, tail_start..size).await?;
+        let footer = file.footer_range(&tail)?;
+        let bytes = if footer.start >= tail_start {
+            tail.slice((footer.start - tail_start) as usize..(footer.end - tail_start) as usize)
+        } else {
+            self.fetch(file, footer.clone()).await?
+        };
+        Ok((footer, bytes))
+    }
+
+    /// Bytes of the very version that was listed.
+    async fn fetch(&self, file: &Named, range: Range<u64>) -> Result<Bytes, DatasetError> {
+        let wanted = range.end - range.start;
+        let if_match = self.meta.e_tag.clone();
+        let options = GetOptions { range: Some(range.into()), if_match, ..GetOptions::default() };
+        let get = async { self.store.get_opts(&self.meta.location, options).await?.bytes().await };
+        let bytes = get
+            .await
+            .map_err(|source| DatasetError::Read { file: file.file.clone(), source: source.into() })?;
+        if bytes.len() as u64 == wanted { Ok(bytes) } else { Err(file.broken("it became shorter just now")) }
+    }
+}
+
+/// Decodes what reading needs: statistics of values are for filters, which ask for them on their own.
 fn decode(footer: &[u8]) -> Result<ParquetMetaData, ParquetError> {
     let options = ParquetMetaDataOptions::new()
         .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)

@@ -39,7 +39,7 @@ impl Inspection {
     /// When the order fits no plan of this dataset.
     pub fn new(location: &Location, snapshot: &Snapshot, order: Order) -> Result<Self, PlanError> {
         let every_column = snapshot.project(&[]).expect("every column there is can be had");
-        let shapes = snapshot.block_shapes(&every_column);
+        let shapes = snapshot.block_shapes(&every_column, None);
         let plan = Plan::new(&shapes, order)?;
         Ok(Self {
             location: location.clone(),

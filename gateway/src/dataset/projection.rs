@@ -1,4 +1,4 @@
-//! The columns a feed wants, found in a snapshot's schema.
+//! The columns a feed wants: those of a snapshot's schema, and those that are computed of them.
 
 use std::sync::Arc;
 
@@ -8,16 +8,24 @@ use arrow::error::ArrowError;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
-use super::DatasetError;
+use super::{DatasetError, estimate};
+use crate::expression::{Expression, Input};
 
 /// Resolved columns, in the order they were asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Projection {
     schema: SchemaRef,
-    /// Places in the dataset's schema, in the order asked for.
-    columns: Vec<usize>,
-    /// For every column asked for, its place among the columns as a file's reader returns them.
-    places: Vec<usize>,
+    /// Places in the dataset's schema of all that must be decoded, rising: as a file's reader returns them.
+    decoded: Vec<usize>,
+    columns: Vec<Column>,
+}
+
+/// A column of the projection.
+#[derive(Debug, Clone)]
+enum Column {
+    /// One that is decoded: its place among those.
+    Decoded(usize),
+    Computed(Expression),
 }
 
 impl Projection {
@@ -26,19 +34,49 @@ impl Projection {
     /// # Errors
     /// When the dataset lacks one, or one is asked for twice.
     pub(super) fn new(schema: &SchemaRef, names: &[String]) -> Result<Self, DatasetError> {
-        let columns: Vec<usize> = if names.is_empty() {
+        let wanted: Vec<usize> = if names.is_empty() {
             (0..schema.fields().len()).collect()
         } else {
             names.iter().map(|name| find(schema, name)).collect::<Result<_, _>>()?
         };
-        let mut in_file_order = columns.clone();
-        in_file_order.sort_unstable();
-        if let Some(twice) = in_file_order.windows(2).find(|pair| pair[0] == pair[1]) {
+        let mut decoded = wanted.clone();
+        decoded.sort_unstable();
+        if let Some(twice) = decoded.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(DatasetError::ColumnTwice { column: schema.field(twice[0]).name().clone() });
         }
-        let places = columns.iter().map(|column| in_file_order.partition_point(|c| c < column)).collect();
-        let fields: Vec<_> = columns.iter().map(|&column| Arc::clone(&schema.fields()[column])).collect();
-        Ok(Self { schema: Arc::new(Schema::new(fields)), columns, places })
+        let fields: Vec<_> = wanted.iter().map(|&column| Arc::clone(&schema.fields()[column])).collect();
+        let columns =
+            wanted.iter().map(|column| Column::Decoded(decoded.partition_point(|c| c < column))).collect();
+        Ok(Self { schema: Arc::new(Schema::new(fields)), decoded, columns })
+    }
+
+    /// Reads expressions with names.
+    ///
+    /// # Errors
+    /// When one is none over this schema, or two have the same name.
+    pub(super) fn select(schema: &SchemaRef, select: &[String]) -> Result<Self, DatasetError> {
+        let read = |text: &String| {
+            Expression::parse(text, schema)
+                .map_err(|source| DatasetError::Select { text: text.clone(), source })
+        };
+        let made = select.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let mut names: Vec<&str> = made.iter().map(|expression| expression.field().name().as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(DatasetError::ColumnTwice { column: twice[0].to_owned() });
+        }
+        let mut decoded: Vec<usize> = made.iter().flat_map(|made| made.columns().iter().copied()).collect();
+        decoded.sort_unstable();
+        decoded.dedup();
+        let fields: Vec<_> = made.iter().map(|expression| Arc::clone(expression.field())).collect();
+        let columns = made
+            .into_iter()
+            .map(|expression| match expression.plain_column() {
+                Some(place) => Column::Decoded(decoded.partition_point(|&column| column < place)),
+                None => Column::Computed(expression),
+            })
+            .collect();
+        Ok(Self { schema: Arc::new(Schema::new(fields)), decoded, columns })
     }
 
     /// The schema of every batch of this projection, whichever file it comes from.
@@ -48,32 +86,65 @@ impl Projection {
 
     /// What a reader of one file must decode.
     pub fn mask(&self, footer: &ArrowReaderMetadata) -> ProjectionMask {
-        ProjectionMask::roots(footer.parquet_schema(), self.columns.iter().copied())
+        ProjectionMask::roots(footer.parquet_schema(), self.decoded.iter().copied())
     }
 
     /// The leaf columns of one file that [`mask`](Self::mask) selects.
     pub fn leaves(&self, footer: &ArrowReaderMetadata) -> Vec<usize> {
-        let schema = footer.parquet_schema();
-        let mut is_wanted = vec![false; schema.root_schema().get_fields().len()];
-        self.columns.iter().for_each(|&root| is_wanted[root] = true);
-        (0..schema.num_columns()).filter(|&leaf| is_wanted[schema.get_column_root_idx(leaf)]).collect()
+        leaves(footer, self.decoded.iter().copied())
+    }
+
+    /// What rows of one file take under this projection, as the estimate counts it.
+    pub(super) fn weight(&self, footer: &ArrowReaderMetadata) -> Weight {
+        let (mut roots, mut bits) = (Vec::new(), 0);
+        for (column, field) in self.columns.iter().zip(self.schema.fields()) {
+            match column {
+                Column::Decoded(place) => roots.push(self.decoded[*place]),
+                Column::Computed(made) => match estimate::value_bits_of(field.data_type()) {
+                    // The values, and whether they are there.
+                    Some(value) => bits += value + 1,
+                    // A text made of others is about as long as they are.
+                    None => roots.extend(made.columns()),
+                },
+            }
+        }
+        Weight { leaves: leaves(footer, roots), bits }
     }
 
     /// Puts a batch that was decoded through [`mask`](Self::mask) into the order asked for, under the one
-    /// schema. Copies nothing.
+    /// schema, and computes what is not decoded. Copies nothing else.
     ///
     /// # Errors
     /// When the batch is not of this projection.
     pub fn arrange(&self, decoded: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let lacks = || ArrowError::SchemaError("a decoded batch lacks columns".to_owned());
         let columns = self
-            .places
+            .columns
             .iter()
-            .map(|&place| decoded.columns().get(place).cloned())
-            .collect::<Option<Vec<_>>>()
-            .ok_or_else(|| ArrowError::SchemaError("a decoded batch lacks columns".to_owned()))?;
+            .map(|column| match column {
+                Column::Decoded(place) => decoded.columns().get(*place).cloned().ok_or_else(lacks),
+                Column::Computed(made) => made.evaluate(Input { batch: decoded, places: &self.decoded }),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
     }
+}
+
+/// What rows take once they are decoded and computed.
+pub(super) struct Weight {
+    /// Leaf columns of the file that count.
+    pub(super) leaves: Vec<usize>,
+    /// Bits a row beside them.
+    pub(super) bits: u64,
+}
+
+/// The leaf columns of one file below some columns.
+pub(super) fn leaves(footer: &ArrowReaderMetadata, roots: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    let schema = footer.parquet_schema();
+    let mut is_wanted = vec![false; schema.root_schema().get_fields().len()];
+    roots.into_iter().for_each(|root| is_wanted[root] = true);
+    (0..schema.num_columns()).filter(|&leaf| is_wanted[schema.get_column_root_idx(leaf)]).collect()
 }
 
 fn find(schema: &Schema, name: &str) -> Result<usize, DatasetError> {

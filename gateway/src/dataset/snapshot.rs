@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 
 use super::footer::Footer;
 use super::listing::Found;
-use super::{DatasetError, Origin, Projection, estimate, schema};
+use super::projection::Weight;
+use super::{DatasetError, Filter, Origin, Projection, estimate, schema};
 use crate::plan::BlockShape;
 
 /// A row group of more bytes, uncompressed, is several blocks if its pages can be found.
@@ -92,21 +93,42 @@ impl Snapshot {
         Projection::new(&self.schema, columns)
     }
 
+    /// Expressions with names, instead of columns.
+    ///
+    /// # Errors
+    /// When one is no expression over the dataset's columns, or two have the same name.
+    pub fn select(&self, select: &[String]) -> Result<Projection, DatasetError> {
+        Projection::select(&self.schema, select)
+    }
+
+    /// A condition on rows.
+    ///
+    /// # Errors
+    /// When it is no condition over the dataset's columns.
+    pub fn filter(&self, text: &str) -> Result<Filter, DatasetError> {
+        Filter::new(&self.schema, text)
+    }
+
     /// Rows and decoded bytes of every block, as the plan wants them. The bytes are estimated from footers
-    /// alone, by a rule that does not change between releases.
-    pub fn block_shapes(&self, projection: &Projection) -> Vec<BlockShape> {
+    /// alone, by a rule that does not change between releases. With `counts`, a number a block, only so many
+    /// rows of each are there.
+    pub fn block_shapes(&self, projection: &Projection, counts: Option<&[u64]>) -> Vec<BlockShape> {
         // Blocks lie in the order of files, so that one file's leaf columns are enough at a time.
-        let mut leaves = (u32::MAX, Vec::new());
+        let mut weight = (u32::MAX, Weight { leaves: Vec::new(), bits: 0 });
         self.blocks
             .iter()
-            .map(|block| {
+            .enumerate()
+            .map(|(index, block)| {
                 let footer = &self.files[block.file as usize].footer;
-                if leaves.0 != block.file {
-                    leaves = (block.file, projection.leaves(footer));
+                if weight.0 != block.file {
+                    weight = (block.file, projection.weight(footer));
                 }
+                let Weight { leaves, bits } = &weight.1;
                 let group = footer.metadata().row_group(block.row_group as usize);
-                let bytes = u128::from(estimate::decoded_bytes(group, &leaves.1));
+                let computed = u128::from(group_rows(group)) * u128::from(*bits) / 8;
+                let bytes = u128::from(estimate::decoded_bytes(group, leaves)) + computed;
                 let rows = block.rows.end - block.rows.start;
+                let rows = counts.map_or(rows, |counts| counts[index].min(rows));
                 let share = (bytes * u128::from(rows)).checked_div(group_rows(group).into()).unwrap_or(0);
                 BlockShape { rows, bytes: u64::try_from(share).unwrap_or(u64::MAX) }
             })

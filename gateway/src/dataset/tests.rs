@@ -187,7 +187,7 @@ async fn no_broken_byte_is_a_panic() {
             bytes[at] ^= flip;
             fs::write(directory.path("x.parquet"), &bytes).unwrap();
             if let Ok(snapshot) = directory.snapshot("x.parquet").await {
-                snapshot.block_shapes(&snapshot.project(&[]).unwrap());
+                snapshot.block_shapes(&snapshot.project(&[]).unwrap(), None);
             }
         }
     }
@@ -213,7 +213,7 @@ async fn large_row_groups_with_page_locations_are_several_blocks() {
     let with = directory.snapshot("with.parquet").await.unwrap();
     let blocks: Vec<_> = with.blocks.iter().map(|b| (b.row_group, b.rows.clone())).collect();
     assert_eq!(blocks, [(0, 0..6_666_667), (0, 6_666_667..13_333_334), (0, 13_333_334..20_000_001)]);
-    let shapes = with.block_shapes(&with.project(&[]).unwrap());
+    let shapes = with.block_shapes(&with.project(&[]).unwrap(), None);
     assert!(shapes.iter().zip(&blocks).all(|(shape, (_, rows))| shape.rows == rows.end - rows.start));
     assert!(shapes.iter().all(|shape| shape.bytes == shape.rows * 8));
     assert_eq!(directory.snapshot("without.parquet").await.unwrap().blocks.len(), 1);

@@ -14,7 +14,9 @@ pub struct At {
 pub enum ExpressionError {
     #[error("{reason}")]
     Unreadable { reason: String },
-    #[error("it goes on at {at} with {found} where it should end: write one expression, its conditions joined by AND or OR")]
+    #[error(
+        "it goes on at {at} with {found} where it should end: write one expression, its conditions joined by AND or OR"
+    )]
     GoesOn { at: At, found: String },
     #[error(
         "it has {found} {what}, more than the {most} that are read: write a long list of values as x IN (…)"

@@ -7,7 +7,7 @@ use arrow_flight::{
     RenewFlightEndpointRequest,
 };
 use bytes::Bytes;
-use penstock_proto::{Code, Error, delivery};
+use penstock_proto::{Code, Error, Ticket, delivery};
 use prost::Message;
 
 use super::{Gateway, Peer};
@@ -68,10 +68,11 @@ impl Gateway {
         let request = RenewFlightEndpointRequest::decode(body).map_err(|e| unreadable(&e))?;
         let ticket = request.endpoint.and_then(|endpoint| endpoint.ticket).unwrap_or_default();
         let now = SystemTime::now();
-        let opened = self.config.ticket_key.open(&ticket.ticket, now)?.request;
-        let rank =
-            opened.rank.ok_or_else(|| Error::new(Code::BadTicket, "the endpoint's ticket names no rank"))?;
-        Ok(self.endpoint(&opened, rank, now + self.config.ticket_life, peer).encode_to_vec().into())
+        let opened = self.config.ticket_key.open(&ticket.ticket, now)?;
+        let rank = opened.request.rank;
+        let rank = rank.ok_or_else(|| Error::new(Code::BadTicket, "the endpoint's ticket names no rank"))?;
+        let renewed = Ticket { expires_at: now + self.config.ticket_life, ..opened };
+        Ok(self.endpoint_of(&renewed, rank, peer).encode_to_vec().into())
     }
 }
 

@@ -44,7 +44,7 @@ impl Gateway {
             rows = rows.saturating_add(resolved.partition(rank)?.rows_from(request.start_step));
         }
         let expires_at = SystemTime::now() + self.config.ticket_life;
-        let endpoints = ranks.iter().map(|&rank| self.endpoint(request, rank, expires_at, peer)).collect();
+        let endpoints = ranks.iter().map(|&rank| self.endpoint(resolved, rank, expires_at, peer)).collect();
         let info = FlightInfo::new().try_with_schema(&resolved.schema()).map_err(|e| unwritable(&e))?;
         Ok(info
             .with_descriptor(descriptor)
@@ -63,15 +63,22 @@ impl Gateway {
     }
 
     /// Where and with which ticket a rank reads.
-    pub(super) fn endpoint(
+    fn endpoint(
         &self,
-        request: &FeedRequest,
+        resolved: &Resolved,
         rank: Rank,
         expires_at: SystemTime,
         peer: Peer,
     ) -> FlightEndpoint {
-        let request = FeedRequest { rank: Some(rank), ..request.clone() };
-        let ticket = self.config.ticket_key.seal(&Ticket { request, expires_at });
+        let request = FeedRequest { rank: Some(rank), ..resolved.request.clone() };
+        let counts = resolved.planned.counts.clone();
+        self.endpoint_of(&Ticket { request, expires_at, counts }, rank, peer)
+    }
+
+    /// Where a rank reads by a ticket.
+    pub(super) fn endpoint_of(&self, ticket: &Ticket, rank: Rank, peer: Peer) -> FlightEndpoint {
+        let expires_at = ticket.expires_at;
+        let ticket = self.config.ticket_key.seal(ticket);
         let mut endpoint = FlightEndpoint::new().with_ticket(FlightTicket::new(ticket));
         let since_1970 = expires_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         endpoint.expiration_time.get_or_insert_default().seconds = signed(since_1970.as_secs());

@@ -24,6 +24,11 @@ impl Gateway {
             return Err(Error::new(Code::BadTicket, "the ticket names no rank: get one from GetFlightInfo"));
         };
         let resolved = self.resolve(opened.request).await?;
+        if resolved.planned.counts != opened.counts {
+            let message = "the gateway that made the ticket counted other rows under the filter: run one release \
+                           in the whole fleet, and ask for a ticket again";
+            return Err(Error::new(Code::BadTicket, message));
+        }
         let partition = resolved.partition(rank)?;
         let need = resolved.need(&partition, self.config.part_bytes);
         let share = Share::lease(&self.budget, &need, self.config.patience).await?;
@@ -70,10 +75,11 @@ impl OpenStream {
         let Resolved { request, planned } = resolved;
         let (epoch, total_steps) = (request.epoch, planned.plan.steps());
         let (snapshot, projection) = (Arc::clone(&planned.snapshot), planned.projection.clone());
+        let passing = planned.passing.clone();
         // Permuting blocks is work, too.
         let order = on_cpu(move || planned.plan.epoch(epoch)).await;
         let order = order.map_err(|panic| Error::chain(Code::Internal, &panic))?;
-        let source = Arc::new(Source::new(snapshot, projection, order, share));
+        let source = Arc::new(Source::new(snapshot, projection, order, passing, share));
         let steps = Steps::new(source, partition, request.start_step, pads);
         let encoder = Encoder::new(Arc::clone(steps.schema()), epoch, part_bytes);
         let encoder = encoder.map_err(|e| unwritable(&e))?;

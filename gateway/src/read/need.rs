@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use parquet::basic::Compression;
 
-use crate::dataset::{Projection, Snapshot};
+use crate::dataset::{Filter, Projection, Snapshot};
 use crate::partition::Partition;
 use crate::plan::Plan;
 
@@ -96,9 +96,19 @@ impl Need {
 }
 
 /// What decoding holds of every block, the largest first: the compressed bytes, and of every compressed column
-/// a page and, with a dictionary, that.
-pub(crate) fn block_bytes(snapshot: &Snapshot, projection: &Projection) -> Vec<u64> {
-    let leaves: Vec<_> = snapshot.files.iter().map(|file| projection.leaves(&file.footer)).collect();
+/// a page and, with a dictionary, that. A filter's columns are decoded beside the wanted ones.
+pub(crate) fn block_bytes(snapshot: &Snapshot, projection: &Projection, filter: Option<&Filter>) -> Vec<u64> {
+    let leaves: Vec<_> = snapshot
+        .files
+        .iter()
+        .map(|file| {
+            let mut leaves = projection.leaves(&file.footer);
+            leaves.extend(filter.iter().flat_map(|filter| filter.leaves(&file.footer)));
+            leaves.sort_unstable();
+            leaves.dedup();
+            leaves
+        })
+        .collect();
     let mut sizes: Vec<u64> = snapshot
         .blocks
         .iter()

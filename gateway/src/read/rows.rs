@@ -13,6 +13,7 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::errors::ParquetError;
 
 use super::decode::{Decoder, Next, Wanted, by_column};
+use super::passing::selected;
 use super::source::{Area, Place};
 use super::{ReadError, Source, cpu, fetch};
 
@@ -31,11 +32,11 @@ impl Stripe {
         self.part.end - self.part.start == self.width
     }
 
-    /// The rows that are wanted at a place whose first row lies at `position`; `None` wants all rows of
-    /// the row group.
+    /// The rows that are wanted at a place whose first row lies at `position`, counted as the place counts;
+    /// `None` wants all of them.
     fn select(&self, place: &Place, position: u64) -> Option<RowSelection> {
         let rows = place.rows.end - place.rows.start;
-        if self.is_whole() && rows == place.group_rows {
+        if self.is_whole() && rows == place.of {
             return None;
         }
         let mut selectors = vec![RowSelector::skip(place.rows.start as usize)];
@@ -140,10 +141,15 @@ impl Rows {
             };
             self.positions.start += place.rows.end - place.rows.start;
             let rows = self.stripe.select(&place, position);
-            let owed = rows.as_ref().map_or(place.group_rows, |rows| rows.row_count() as u64);
+            let owed = rows.as_ref().map_or(place.of, |rows| rows.row_count() as u64);
             if owed == 0 {
                 continue;
             }
+            let source = &self.blocks.source;
+            let rows = match source.passing() {
+                Some(passing) => Some(passing.locate(source.file(&place), &place, rows).await?),
+                None => rows,
+            };
             return match self.blocks.decoder(self.blocks.source.wanted(&place, rows)).await {
                 Ok(decoder) => Ok(Some(Open { decoder, place, owed, given: 0 })),
                 Err(error) => Err(self.blocks.blame(&place, error).await),
@@ -205,7 +211,7 @@ impl Blocks {
 
     /// Finds the column that cannot be decoded by decoding each alone. Slow, and only on the way out.
     async fn blame(&self, place: &Place, error: ParquetError) -> ReadError {
-        let all = self.source.wanted(place, Stripe::WHOLE.select(place, 0));
+        let all = self.source.wanted(place, Some(selected(&place.block_rows)));
         let mut found = (None, error);
         for (column, alone) in by_column(&all) {
             match self.read_through(place, alone).await {
@@ -241,7 +247,7 @@ mod tests {
     use super::*;
 
     fn chosen(stripe: &Stripe, rows: Range<u64>, position: u64) -> Vec<u64> {
-        let place = Place { file: 0, row_group: 0, rows, group_rows: 20 };
+        let place = Place { file: 0, row_group: 0, block: 0, block_rows: 0..20, rows, of: 20 };
         let Some(selection) = stripe.select(&place, position) else {
             return (0..20).collect();
         };

@@ -14,6 +14,7 @@ use parquet::arrow::arrow_reader::RowSelection;
 use super::decode::Wanted;
 use super::hydrate::{hydrate, plain_schema};
 use super::need::Need;
+use super::passing::Passing;
 use super::share::Share;
 use crate::dataset::{File, Projection, Snapshot};
 use crate::plan::EpochPlan;
@@ -25,6 +26,7 @@ pub(crate) struct Source {
     projection: Projection,
     schema: SchemaRef,
     epoch: EpochPlan,
+    passing: Option<Passing>,
     share: Share,
 }
 
@@ -41,10 +43,13 @@ pub(crate) struct Place {
     /// Index of the file in the snapshot.
     pub(crate) file: usize,
     pub(crate) row_group: usize,
-    /// Counted from the row group's first row.
+    /// The block's number, and which rows of the row group it is.
+    pub(crate) block: usize,
+    pub(crate) block_rows: Range<u64>,
+    /// Counted from the row group's first row; with a filter, from the first of the block that passes.
     pub(crate) rows: Range<u64>,
-    /// How many rows the row group has.
-    pub(crate) group_rows: u64,
+    /// How many rows are counted so.
+    pub(crate) of: u64,
 }
 
 impl Source {
@@ -52,10 +57,11 @@ impl Source {
         snapshot: Arc<Snapshot>,
         projection: Projection,
         epoch: EpochPlan,
+        passing: Option<Passing>,
         share: Share,
     ) -> Self {
         let schema = plain_schema(projection.schema());
-        Self { snapshot, projection, schema, epoch, share }
+        Self { snapshot, projection, schema, epoch, passing, share }
     }
 
     /// The schema of every batch.
@@ -65,6 +71,11 @@ impl Source {
 
     pub(crate) fn epoch(&self) -> &EpochPlan {
         &self.epoch
+    }
+
+    /// The filter there is, and what passes it.
+    pub(crate) fn passing(&self) -> Option<&Passing> {
+        self.passing.as_ref()
     }
 
     pub(crate) fn need(&self) -> &Need {
@@ -81,15 +92,18 @@ impl Source {
             Area::Lane(lane) => self.epoch.locate(lane, positions).next(),
             Area::Remainder => self.epoch.locate_remainder(positions).next(),
         }?;
-        let block = &self.snapshot.blocks[found.block as usize];
+        let number = found.block as usize;
+        let block = &self.snapshot.blocks[number];
         let (file, row_group) = (block.file as usize, block.row_group as usize);
-        let group = self.snapshot.files[file].footer.metadata().row_group(row_group);
-        Some(Place {
-            file,
-            row_group,
-            rows: block.rows.start + found.rows.start..block.rows.start + found.rows.end,
-            group_rows: u64::try_from(group.num_rows()).unwrap_or(0),
-        })
+        let (first, of) = match &self.passing {
+            Some(passing) => (0, passing.counts[number]),
+            None => {
+                let group = self.snapshot.files[file].footer.metadata().row_group(row_group);
+                (block.rows.start, u64::try_from(group.num_rows()).unwrap_or(0))
+            }
+        };
+        let (rows, block_rows) = (first + found.rows.start..first + found.rows.end, block.rows.clone());
+        Some(Place { file, row_group, block: number, block_rows, rows, of })
     }
 
     pub(crate) fn file(&self, place: &Place) -> &File {

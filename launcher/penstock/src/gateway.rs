@@ -52,6 +52,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
 
+    /// A directory that keeps how many rows filters pass, so that they are counted once: for gateways that start
+    /// anew, and for a fleet where all reach it.
+    #[arg(long, value_name = "DIRECTORY")]
+    state: Option<String>,
+
     /// All of these from a YAML file; flags win over it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -103,6 +108,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
             fleet: args.fleet,
             ticket_key_file: args.ticket_key_file,
             memory: args.memory,
+            state: args.state,
         },
         file,
     )?;
@@ -121,6 +127,7 @@ struct Raw {
     fleet: Vec<String>,
     ticket_key_file: Option<PathBuf>,
     memory: Option<String>,
+    state: Option<String>,
 }
 
 /// Flags over file over defaults.
@@ -144,6 +151,7 @@ fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
     if let Some(path) = flags.ticket_key_file.or(file.ticket_key_file) {
         config.ticket_key = TicketKey::from_file(&path)?;
     }
+    config.state = flags.state.or(file.state);
     if let Some(memory) = flags.memory.or(file.memory) {
         config.memory_bytes = size::parse(&memory).map_err(anyhow::Error::msg)?;
     }
@@ -171,6 +179,7 @@ mod tests {
             fleet: vec![],
             ticket_key_file: None,
             memory: None,
+            state: None,
         }
     }
 

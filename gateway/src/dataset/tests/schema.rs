@@ -112,7 +112,7 @@ async fn bytes_are_told_by_the_footer() {
     );
     let snapshot = directory.snapshot("").await.unwrap();
     let bytes = |column: &str| {
-        let shapes = snapshot.block_shapes(&snapshot.project(&[column.to_owned()]).unwrap());
+        let shapes = snapshot.block_shapes(&snapshot.project(&[column.to_owned()]).unwrap(), None);
         assert_eq!(shapes.len(), 1);
         shapes[0].bytes
     };

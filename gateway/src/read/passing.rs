@@ -1,0 +1,161 @@
+//! Which rows of a block pass a filter.
+//!
+//! In: a file, rows of a row group, a filter. Out: a bit a row; and for a place counted among the rows that
+//! pass, where these lie. The promise: only the filter's columns are fetched and decoded for it, on the CPU
+//! pool, and what was counted is what is read. It knows no order.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::Schema;
+use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
+use parquet::errors::ParquetError;
+
+use super::decode::{Decoder, Next, Wanted, by_column};
+use super::source::Place;
+use super::{ReadError, cpu, fetch};
+use crate::dataset::{File, Filter};
+
+/// Rows decoded at once: their columns stay in the processor's caches until they are compared.
+const BATCH_ROWS: usize = 16 << 10;
+
+/// A filter and how many rows of each block pass it.
+#[derive(Clone)]
+pub(crate) struct Passing {
+    pub(crate) filter: Arc<Filter>,
+    pub(crate) counts: Arc<[u64]>,
+}
+
+impl Passing {
+    /// The rows of the row group that lie at a place, of which `rows` are wanted; `None` wants all.
+    pub(crate) async fn locate(
+        &self,
+        file: &File,
+        place: &Place,
+        rows: Option<RowSelection>,
+    ) -> Result<RowSelection, ReadError> {
+        let Range { start, end } = place.block_rows;
+        let all = if place.of == end - start {
+            selected(&place.block_rows)
+        } else {
+            let block = selected(&place.block_rows);
+            let passes = passing(file, place.row_group, block, &self.filter).await?;
+            let found = passes.count_set_bits() as u64;
+            if found != place.of {
+                let (file, row_group) = (file.to_string(), place.row_group);
+                return Err(ReadError::Counted { file, row_group, expected: place.of, found });
+            }
+            let mut selectors = vec![RowSelector::skip(start as usize)];
+            let passing = RowSelection::from_filters(&[BooleanArray::new(passes, None)]);
+            selectors.extend(passing.iter().copied());
+            RowSelection::from(selectors)
+        };
+        Ok(match rows {
+            Some(rows) => all.and_then(&rows),
+            None => all,
+        })
+    }
+}
+
+/// Some neighbouring rows of a row group.
+pub(crate) fn selected(rows: &Range<u64>) -> RowSelection {
+    let (skipped, count) = (rows.start as usize, (rows.end - rows.start) as usize);
+    RowSelection::from(vec![RowSelector::skip(skipped), RowSelector::select(count)])
+}
+
+/// For each of some rows of a row group, whether it passes.
+pub(crate) async fn passing(
+    file: &File,
+    row_group: usize,
+    rows: RowSelection,
+    filter: &Arc<Filter>,
+) -> Result<BooleanBuffer, ReadError> {
+    let count = rows.row_count();
+    let footer = file.footer.clone();
+    let wanted = Wanted { columns: filter.mask(&footer), footer, row_group, rows: Some(rows) };
+    if filter.predicate().columns().is_empty() {
+        return constant(filter, count);
+    }
+    let passes = match evaluated(file, wanted.clone(), Some(filter)).await {
+        Ok(passes) => passes,
+        Err(Broken::Elsewhere(error)) => return Err(error),
+        Err(Broken::Page(error)) => return Err(blame(file, &wanted, error).await),
+    };
+    if passes.len() == count {
+        return Ok(passes);
+    }
+    let (expected, found) = (count as u64, passes.len() as u64);
+    Err(ReadError::Rows { file: file.to_string(), row_group, expected, found })
+}
+
+/// A filter that reads no column passes every row or none.
+fn constant(filter: &Filter, rows: usize) -> Result<BooleanBuffer, ReadError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)
+        .and_then(|rows| filter.passes(&rows))
+        .map_err(ReadError::Gather)
+}
+
+/// What stands in the way of the rows.
+enum Broken {
+    /// What is decoded.
+    Page(ParquetError),
+    /// Something that says itself what.
+    Elsewhere(ReadError),
+}
+
+/// Decodes rows and evaluates the filter over them; without one they are only decoded.
+async fn evaluated(
+    file: &File,
+    wanted: Wanted,
+    filter: Option<&Arc<Filter>>,
+) -> Result<BooleanBuffer, Broken> {
+    // A decoder falls over what is garbled.
+    let fell = |panic: cpu::Panicked| Broken::Page(ParquetError::General(panic.0));
+    let decoder = cpu::run(move || Decoder::new(wanted, BATCH_ROWS)).await.map_err(fell)?;
+    let mut decoder = decoder.map_err(Broken::Page)?;
+    let mut passes = BooleanBufferBuilder::new(0);
+    loop {
+        let filter = filter.map(Arc::clone);
+        let job = cpu::run(move || {
+            let needed = loop {
+                match decoder.next() {
+                    Ok(Next::Needs(ranges)) => break Ok(Some(ranges)),
+                    Ok(Next::Done) => break Ok(None),
+                    Ok(Next::Rows(batch)) => match filter.as_ref().map(|filter| filter.passes(&batch)) {
+                        Some(Ok(bits)) => passes.append_buffer(&bits),
+                        Some(Err(error)) => break Err(Broken::Elsewhere(ReadError::Gather(error))),
+                        None => {}
+                    },
+                    Err(error) => break Err(Broken::Page(error)),
+                }
+            };
+            (decoder, passes, needed)
+        });
+        let needed;
+        (decoder, passes, needed) = job.await.map_err(fell)?;
+        match needed? {
+            Some(ranges) => {
+                let bytes = fetch::fetch(file, &ranges).await.map_err(Broken::Elsewhere)?;
+                decoder.push(ranges, bytes).map_err(Broken::Page)?;
+            }
+            None => return Ok(passes.finish()),
+        }
+    }
+}
+
+/// Finds the column that cannot be decoded by decoding each alone.
+async fn blame(file: &File, wanted: &Wanted, error: ParquetError) -> ReadError {
+    for (column, alone) in by_column(wanted) {
+        match evaluated(file, alone, None).await {
+            Ok(_) => {}
+            Err(Broken::Page(error)) => {
+                return ReadError::decode(file.to_string(), wanted.row_group, Some(column), error);
+            }
+            Err(Broken::Elsewhere(error)) => return error,
+        }
+    }
+    ReadError::decode(file.to_string(), wanted.row_group, None, error)
+}
