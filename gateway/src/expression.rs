@@ -17,7 +17,7 @@ mod parse;
 mod prune;
 mod resolve;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod values;
 

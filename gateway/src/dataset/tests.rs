@@ -249,5 +249,8 @@ async fn an_inspection_reads_well() {
         label  Utf8, may be null
       epoch     7 steps of 4 rows, shuffle rows, remainder drop (3 rows left out)
       lanes     4, windows of 17 rows
+      shuffled  rows move 27.4 % of the dataset (by chance 33.3 %)
+                a batch mixes 2.9 blocks (by chance 2.7)
+                a column sorted through all files has autocorrelation 0.307 (by chance 0)
     ");
 }

@@ -1,6 +1,6 @@
 //! What expressions mean, case by case; random ones against an evaluation row by row, and pruning against both.
 
-mod random;
+pub(crate) mod random;
 mod refusals;
 
 use std::sync::Arc;

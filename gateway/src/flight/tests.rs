@@ -2,6 +2,7 @@
 
 mod copies;
 mod faults;
+mod filters;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -248,7 +249,14 @@ async fn refusals_say_what_to_do() {
         ),
         (r#"{"dataset":"d","world_size":2,"rank":2}"#, Code::InvalidFeed, "ranks count from 0"),
         (r#"{"dataset":"d","batch_size":10,"start_step":11}"#, Code::InvalidFeed, "has 10 steps"),
-        (r#"{"dataset":"d","filter":"id > 3"}"#, Code::Unsupported, "filter"),
+        (
+            r#"{"dataset":"d","filter":"idd > 3"}"#,
+            Code::UnknownColumn,
+            r#"filter "idd > 3": at letter 1: the dataset has no column "idd", did you mean "id"?"#,
+        ),
+        (r#"{"dataset":"d","filter":"id + 3"}"#, Code::InvalidFeed, "not a condition"),
+        (r#"{"dataset":"d","select":["id","text AS id"]}"#, Code::InvalidFeed, "asked for twice"),
+        (r#"{"dataset":"d","select":["id + 1"]}"#, Code::InvalidFeed, "id + 1 AS NAME"),
         (r#"{"dataset":"d","delivery":"dynamic"}"#, Code::Unsupported, "delivery"),
         (r#"{"dataset":"d","lanes":2}"#, Code::InvalidFeed, "shuffle"),
         (r#"{"dataset":"d","snapshot":"abc"}"#, Code::SnapshotGone, "without a snapshot"),

@@ -53,10 +53,18 @@ impl Passing {
             RowSelection::from(selectors)
         };
         Ok(match rows {
-            Some(rows) => all.and_then(&rows),
+            Some(rows) => all.and_then(&to_the_end(&rows, place.of)),
             None => all,
         })
     }
+}
+
+/// A selection that says of all rows whether they are wanted.
+fn to_the_end(rows: &RowSelection, of: u64) -> RowSelection {
+    let mut selectors: Vec<RowSelector> = rows.iter().copied().collect();
+    let said: usize = selectors.iter().map(|selector| selector.row_count).sum();
+    selectors.push(RowSelector::skip(of as usize - said));
+    RowSelection::from(selectors)
 }
 
 /// Some neighbouring rows of a row group.

@@ -9,14 +9,14 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Debug, Clone, PartialEq)]
-enum Value {
+pub(crate) enum Value {
     Whole(i64),
     Double(f64),
     Text(String),
 }
 
 #[derive(Debug, Clone)]
-enum Operand {
+pub(crate) enum Operand {
     /// 0: whole, 1: double, 2: text.
     Column(usize),
     Constant(Value),
@@ -24,7 +24,7 @@ enum Operand {
 }
 
 #[derive(Debug, Clone)]
-enum Condition {
+pub(crate) enum Condition {
     Compare(&'static str, Operand, Operand),
     OneOf(usize, Vec<Value>),
     Begins(String),
@@ -34,7 +34,7 @@ enum Condition {
     Or(Box<Condition>, Box<Condition>),
 }
 
-type Row = [Option<Value>; 3];
+pub(crate) type Row = [Option<Value>; 3];
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,7 +105,7 @@ impl Operand {
 }
 
 impl Condition {
-    fn of(&self, row: &Row) -> Option<bool> {
+    pub(crate) fn of(&self, row: &Row) -> Option<bool> {
         match self {
             Self::Compare(op, left, right) => {
                 let order = order(&left.of(row)?, &right.of(row)?);
@@ -167,7 +167,7 @@ fn numbers() -> impl Strategy<Value = Operand> {
     prop_oneof![5 => leaf.clone(), 1 => (leaf, -3i64..4).prop_map(|(x, more)| Operand::Sum(Box::new(x), more))]
 }
 
-fn conditions() -> impl Strategy<Value = Condition> {
+pub(crate) fn conditions() -> impl Strategy<Value = Condition> {
     let ops = || prop::sample::select(vec!["=", "<>", "<", "<=", ">", ">="]);
     let text = || texts().prop_map(|x| Operand::Constant(Value::Text(x)));
     let leaf = prop_oneof![
@@ -190,7 +190,7 @@ fn conditions() -> impl Strategy<Value = Condition> {
 }
 
 /// Few rows, often alike, so that bounds decide something.
-fn tables() -> impl Strategy<Value = Vec<Row>> {
+pub(crate) fn tables() -> impl Strategy<Value = Vec<Row>> {
     let double = prop_oneof![8 => doubles(), 1 => Just(f64::NAN), 1 => Just(f64::INFINITY)];
     let row = (
         prop::option::weighted(0.8, wholes().prop_map(Value::Whole)),
@@ -200,7 +200,7 @@ fn tables() -> impl Strategy<Value = Vec<Row>> {
     prop::collection::vec(row.prop_map(|(a, b, c)| [a, b, c]), 1..5)
 }
 
-fn batch(rows: &[Row]) -> RecordBatch {
+pub(crate) fn batch(rows: &[Row]) -> RecordBatch {
     let whole: Int64Array = rows
         .iter()
         .map(|row| {
