@@ -93,7 +93,7 @@ fn plans(directory: &Path) -> Result<Vec<Line>> {
     let (mut making, mut entering, mut held) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..RUNS as u64 {
         let (before, began) = (resident_bytes()?, Instant::now());
-        let plan = Plan::new(&snapshot.block_shapes(&snapshot.project(&[])?), order)?;
+        let plan = Plan::new(&snapshot.block_shapes(&snapshot.project(&[])?, None), order)?;
         making.push(began.elapsed().as_secs_f64());
         let began = Instant::now();
         let epoch = plan.epoch(run);
