@@ -12,8 +12,11 @@ pub struct Config {
     /// Path of the Unix socket, at most 107 bytes. A directory that is not there is made, for this user
     /// alone.
     pub listen: PathBuf,
-    /// `grpc://HOST:PORT` of the gateways for feeds that name none.
+    /// `grpc://HOST:PORT`, `grpc+tls://HOST:PORT` or `grpc+unix:///PATH` of the gateways for feeds that name
+    /// none.
     pub gateways: Vec<String>,
+    /// Without it, no gateway is reached by TLS.
+    pub tls: Option<TlsConfig>,
     /// Bytes that all feeds together may hold: rings, and what was received and not packed yet. A feed
     /// that does not say how much it wants gets a quarter.
     pub memory: u64,
@@ -25,10 +28,20 @@ impl Config {
         Self {
             listen: listen.into(),
             gateways: Vec::new(),
+            tls: None,
             memory: DEFAULT_MEMORY,
             deadlines: Deadlines::default(),
         }
     }
+}
+
+/// TLS towards gateways; all files are PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// The authorities that gateways' certificates come from.
+    pub ca: PathBuf,
+    /// A certificate and its key, for gateways that want to see one.
+    pub own: Option<(PathBuf, PathBuf)>,
 }
 
 /// How long a feed is patient, and with what.

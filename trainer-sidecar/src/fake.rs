@@ -19,7 +19,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::config::Deadlines;
-use crate::subscribe::{Address, Link};
+use crate::subscribe::{Address, Link, Trust};
 
 /// What a stream does after it has sent some messages as it should.
 #[derive(Debug, Clone, Copy)]
@@ -193,7 +193,7 @@ pub(crate) fn deadlines() -> Deadlines {
 }
 
 pub(crate) fn link() -> Link {
-    Link { deadlines: deadlines(), window: 1 << 20 }
+    Link { deadlines: deadlines(), window: 1 << 20, trust: Trust::default() }
 }
 
 #[tonic::async_trait]

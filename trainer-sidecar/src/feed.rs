@@ -36,7 +36,7 @@ use self::start::Start;
 use crate::config::Deadlines;
 use crate::metrics;
 use crate::request::Request;
-use crate::subscribe::Address;
+use crate::subscribe::{Address, Trust};
 
 /// How long a failed feed's connection stays, for its trainer to read why.
 const LINGER: Duration = Duration::from_secs(2);
@@ -45,6 +45,7 @@ const LINGER: Duration = Duration::from_secs(2);
 pub(crate) struct House {
     /// For feeds that name no gateway.
     pub(crate) gateways: Vec<Address>,
+    pub(crate) trust: Trust,
     pub(crate) deadlines: Deadlines,
     pub(crate) budget: Budget,
     pub(crate) deliveries: Deliveries,

@@ -13,12 +13,14 @@ mod fake;
 mod feed;
 mod metrics;
 mod pack;
+pub mod probe;
 mod request;
 mod sidecar;
 mod stream;
 mod subscribe;
 mod wire;
 
-pub use config::{Config, DEFAULT_MEMORY, Deadlines};
+pub use config::{Config, DEFAULT_MEMORY, Deadlines, TlsConfig};
 pub use pack::fed_as;
 pub use sidecar::{Bound, Sidecar, StartError};
+pub use subscribe::TlsError;

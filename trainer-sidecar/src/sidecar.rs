@@ -13,7 +13,7 @@ use penstock_ring::Listener;
 use crate::config::Config;
 use crate::feed::{self, Deliveries, House};
 use crate::metrics;
-use crate::subscribe::Address;
+use crate::subscribe::{Address, TlsError, Trust};
 
 /// The sidecar of a trainer.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct Bound {
 pub enum StartError {
     #[error("cannot start with that gateway")]
     Gateway(#[source] penstock_proto::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("cannot make the directory {} for the sidecar's socket", path.display())]
     Directory { path: PathBuf, source: io::Error },
     #[error("cannot listen on {}: another sidecar may, or the path is longer than 107 bytes; choose another with --listen", path.display())]
@@ -42,15 +44,16 @@ impl Sidecar {
     /// end. Call it inside a tokio runtime.
     ///
     /// # Errors
-    /// The socket cannot be bound, or a gateway's address is none.
+    /// The socket cannot be bound, a gateway's address is none, or a file of TLS is of no use.
     pub fn start(config: Config, drain: &Drain) -> Result<Bound, StartError> {
-        let Config { listen: path, gateways, memory, deadlines } = config;
+        let Config { listen: path, gateways, tls, memory, deadlines } = config;
         let gateways = gateways.iter().map(|text| Address::parse(text)).collect::<Result<_, _>>();
         let gateways = gateways.map_err(StartError::Gateway)?;
+        let trust = tls.map(|tls| Trust::read(&tls)).transpose()?.unwrap_or_default();
         let listener = bind(&path)?;
         metrics::register();
         let (budget, deliveries) = (Budget::new(memory), Deliveries::default());
-        let house = House { gateways, deadlines, budget, deliveries, drain: drain.clone() };
+        let house = House { gateways, trust, deadlines, budget, deliveries, drain: drain.clone() };
         drain.spawn("accept", feed::accept(listener, Arc::new(house)));
         Ok(Bound { path })
     }

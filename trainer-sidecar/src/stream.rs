@@ -14,7 +14,7 @@ use arrow_flight::Ticket;
 use penstock_proto::{Code, Error, FeedRequest, Note};
 use tokio::time::timeout;
 
-use self::decode::decode;
+pub(crate) use self::decode::decode;
 use self::position::{Arrival, Position};
 use crate::metrics;
 use crate::subscribe::{Gateways, Link, silent};

@@ -5,7 +5,9 @@
 //! up can say who was tried and why. It opens streams and does not read them.
 
 mod address;
+mod dial;
 mod gateways;
+mod tls;
 
 use std::time::Duration;
 
@@ -20,6 +22,10 @@ use tonic::transport::{Channel, Endpoint};
 
 pub(crate) use self::address::Address;
 pub(crate) use self::gateways::Gateways;
+pub use self::tls::TlsError;
+pub(crate) use self::tls::Trust;
+
+use self::dial::TlsDialer;
 
 use crate::config::Deadlines;
 use crate::wire::{Download, Rooms, Target};
@@ -40,11 +46,12 @@ pub(crate) struct Subscription {
 }
 
 /// How to connect, and with how much patience.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Link {
     pub(crate) deadlines: Deadlines,
     /// Bytes in flight on a connection before the receiver takes some.
     pub(crate) window: u32,
+    pub(crate) trust: Trust,
 }
 
 /// A connection to one gateway.
@@ -53,6 +60,7 @@ pub(crate) type Client = FlightServiceClient<Channel>;
 impl Link {
     /// A connection for questions.
     pub(crate) async fn connect(&self, address: &Address) -> Result<Client, Error> {
+        self.check(address)?;
         let endpoint = Endpoint::from_shared(address.uri())
             .map_err(|error| Error::chain(Code::InvalidFeed, &error))?
             .connect_timeout(self.deadlines.connect)
@@ -62,7 +70,14 @@ impl Link {
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
             .keep_alive_while_idle(true);
-        let channel = endpoint.connect().await.map_err(|error| Error::chain(Code::Unreachable, &error))?;
+        let channel = match address {
+            Address::Tls(host_and_port) => {
+                let (trust, host_and_port) = (self.trust.clone(), host_and_port.clone());
+                endpoint.connect_with_connector(TlsDialer { trust, host_and_port }).await
+            }
+            Address::Unix(_) | Address::Tcp(_) => endpoint.connect().await,
+        };
+        let channel = channel.map_err(|error| Error::chain(Code::Unreachable, &error))?;
         Ok(FlightServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
     }
 
@@ -75,7 +90,8 @@ impl Link {
     ) -> Result<Subscription, Error> {
         let descriptor = FlightDescriptor::new_cmd(request.to_command().encode_to_vec());
         let answer = timeout(self.deadlines.stall, client.get_flight_info(descriptor)).await;
-        Subscription::read(answer.map_err(|_| silent(self.deadlines))??.into_inner(), address)
+        let info = answer.map_err(|_| silent(self.deadlines))??.into_inner();
+        Subscription::read(info, address, |location| self.can_reach(location))
     }
 
     /// Tells one gateway how far a rank is, and hears how far all are.
@@ -94,7 +110,8 @@ impl Link {
         ticket: &Ticket,
         rooms: Rooms,
     ) -> Result<Download, Error> {
-        let socket = address.dial(self.deadlines.connect).await?;
+        self.check(address)?;
+        let socket = self.dial(address).await?;
         let target = Target { scheme: "http", authority: address.authority() };
         let opened = Download::open(socket, target, &ticket.ticket, self.window, rooms);
         timeout(self.deadlines.stall, opened).await.map_err(|_| silent(self.deadlines))?
@@ -107,7 +124,7 @@ pub(crate) fn silent(deadlines: Deadlines) -> Error {
 }
 
 impl Subscription {
-    fn read(info: FlightInfo, from: &Address) -> Result<Self, Error> {
+    fn read(info: FlightInfo, from: &Address, can_reach: impl Fn(&Address) -> bool) -> Result<Self, Error> {
         let foreign = |what: &str| {
             Error::new(
                 Code::Internal,
@@ -119,9 +136,9 @@ impl Subscription {
             return Err(foreign("not one endpoint for one rank"));
         };
         let ticket = endpoint.ticket.clone().ok_or_else(|| foreign("no ticket"))?;
-        // What this release cannot reach (another transport) is left to others.
-        let mut locations: Vec<_> =
-            endpoint.location.iter().filter_map(|location| Address::parse(&location.uri).ok()).collect();
+        // What cannot be reached from here, or not by this release, is left to others.
+        let locations = endpoint.location.iter().filter_map(|location| Address::parse(&location.uri).ok());
+        let mut locations: Vec<_> = locations.filter(can_reach).collect();
         if locations.is_empty() {
             locations.push(from.clone());
         }

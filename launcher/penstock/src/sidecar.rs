@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use penstock_sidecar::{Config, Sidecar};
+use anyhow::bail;
+use penstock_sidecar::{Config, Sidecar, TlsConfig};
 
 use crate::{daemon, size};
 
@@ -20,9 +21,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     listen: PathBuf,
 
-    /// Gateways for feeds that name none.
+    /// Gateways for feeds that name none; grpc+tls://HOST:PORT and grpc+unix:///PATH too.
     #[arg(long, value_name = "grpc://HOST:PORT,…", value_delimiter = ',')]
     gateway: Vec<String>,
+
+    /// Reach grpc+tls:// gateways whose certificates come from these authorities (PEM).
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+
+    /// Show gateways this certificate (PEM).
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+
+    /// The certificate's key (PEM).
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
 
     /// What all feeds together may hold, shared memory included [default: 1GiB].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -39,6 +52,7 @@ Example:
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut config = Config::new(args.listen);
     config.gateways = args.gateway;
+    config.tls = tls(args.tls_ca, args.tls_cert, args.tls_key)?;
     if let Some(memory) = args.memory {
         config.memory = memory;
     }
@@ -46,4 +60,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let bound = Sidecar::start(config, drain)?;
         Ok(format!("unix:{}", bound.path.display()))
     })
+}
+
+fn tls(
+    ca: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+) -> anyhow::Result<Option<TlsConfig>> {
+    match (ca, certificate, key) {
+        (None, None, None) => Ok(None),
+        (Some(ca), None, None) => Ok(Some(TlsConfig { ca, own: None })),
+        (Some(ca), Some(certificate), Some(key)) => Ok(Some(TlsConfig { ca, own: Some((certificate, key)) })),
+        _ => bail!(
+            "TLS needs --tls-ca, and a certificate and its key only together: give all that are missing"
+        ),
+    }
 }

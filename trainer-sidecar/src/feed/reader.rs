@@ -38,7 +38,8 @@ async fn read_epochs(start: &Start, meter: &Meter, queue: &UnboundedSender<Item>
     for epoch in start.request.feed.epoch..end {
         let schema = start.subscription.schema.clone();
         let request = start.request_of(epoch);
-        let mut stream = Stream::new(start.link, gateways, schema, steps, request, ticket, rooms.clone());
+        let mut stream =
+            Stream::new(start.link.clone(), gateways, schema, steps, request, ticket, rooms.clone());
         let mut joiner = Joiner::new(epoch, start.rows());
         let mut next_ticket = None;
         loop {
@@ -66,7 +67,7 @@ async fn read_epochs(start: &Start, meter: &Meter, queue: &UnboundedSender<Item>
 
 /// Asks for the ticket of an epoch while the one before is still being read.
 fn ask_ahead(start: &Start, epoch: u64, mut gateways: Gateways) -> AbortOnDropHandle<Option<Ticket>> {
-    let (link, request) = (start.link, start.request_of(epoch));
+    let (link, request) = (start.link.clone(), start.request_of(epoch));
     let ask = async move { gateways.subscribe(&link, &request).await.ok().map(|found| found.ticket) };
     AbortOnDropHandle::new(tokio::spawn(ask))
 }

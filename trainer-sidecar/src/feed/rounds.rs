@@ -32,7 +32,7 @@ pub(super) async fn run(
     let consumer = house.deliveries.enter(&how.delivery, start.request.rank, &extent(&start))?;
     let consumer = outlet.join(consumer);
     consumer.alone().await;
-    let (link, gateways) = (start.link, start.gateways.all().to_vec());
+    let (link, gateways) = (start.link.clone(), start.gateways.all().to_vec());
     let mut watcher = Watcher::new(consumer, &start.request, &how.delivery, how.patience, link, &gateways);
     let all_offered = AtomicBool::new(false);
     tokio::select! {

@@ -127,9 +127,9 @@ impl<'a> Watcher<'a> {
         if self.world_size == 1 {
             return;
         }
-        let (link, report) = (self.link, &report);
+        let (link, report) = (&self.link, &report);
         let answers = self.peers.iter_mut().map(|peer| async move {
-            let asked = timeout(link.deadlines.connect, peer.ask(&link, report)).await;
+            let asked = timeout(link.deadlines.connect, peer.ask(link, report)).await;
             match asked {
                 Ok(Ok(standing)) => return Some(standing),
                 Ok(Err(error)) => tracing::debug!(gateway = %peer.address, %error, "no standing"),

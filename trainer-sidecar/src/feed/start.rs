@@ -53,7 +53,8 @@ impl Start {
             ));
         }
         let most_memory = request.memory.unwrap_or(total);
-        let link = Link { deadlines: house.deadlines, window: size::window(memory) };
+        let (deadlines, trust) = (house.deadlines, house.trust.clone());
+        let link = Link { deadlines, window: size::window(memory), trust };
         let subscription = gateways.subscribe(&link, &request.feed).await?;
         check_steps(&request, &subscription)?;
         gateways.set_patience(house.deadlines.give_up);

@@ -25,10 +25,10 @@ impl Bed {
         let path = dir.path().join("run").join("s.sock");
         let drain = Drain::new();
         let config = Config {
-            listen: path.clone(),
             gateways: vec![fake.serve().await.to_string()],
             memory,
             deadlines: deadlines(),
+            ..Config::new(&path)
         };
         Sidecar::start(config, &drain).unwrap();
         Self { path, drain, _dir: dir }

@@ -20,7 +20,7 @@ const MOST_VALUES: i64 = 1 << 32;
 
 /// A message that is not what its stream may bring.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DecodeError {
+pub(crate) enum DecodeError {
     #[error("a message is no IPC message: {0}")]
     Header(String),
     #[error("a message is a {0}, which no stream brings")]
@@ -43,7 +43,7 @@ impl From<DecodeError> for Error {
 }
 
 /// Reads a message; `None` for one that brings no rows.
-pub(super) fn decode(
+pub(crate) fn decode(
     schema: &SchemaRef,
     header: &[u8],
     body: &Buffer,

@@ -2,15 +2,24 @@ use arrow::array::AsArray as _;
 use arrow::datatypes::Int64Type;
 use penstock_proto::{FeedCommand, SnapshotId};
 use prost::Message as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::TlsConfig;
 use crate::batcher::{Joiner, Meter, Rows, Step};
 use crate::fake::{Fake, Fault, Script, deadlines, link};
-use crate::subscribe::Address;
+use crate::subscribe::{Address, Trust};
 use crate::wire::Rooms;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 fn request(start_step: u64) -> FeedRequest {
     let command = FeedCommand {
@@ -150,7 +159,7 @@ async fn without_a_gateway_left_it_says_who_was_tried_and_why() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let gone = Address::parse(&format!("grpc://{}", socket.local_addr().unwrap())).unwrap();
-    let gateways = Gateways::new(vec![gone.clone()], std::time::Duration::from_millis(200)).unwrap();
+    let gateways = Gateways::new(vec![gone.clone()], Duration::from_millis(200)).unwrap();
     let stream = Stream::new(link(), gateways, Fake::schema(), 2, request(0), None, rooms());
     let error = steps(stream, &fake).await.unwrap_err();
     assert_eq!(error.code, Code::Unreachable);
@@ -165,6 +174,57 @@ async fn a_gateway_on_this_machine_is_read_over_its_socket() {
     let read = steps(stream(&fake, vec![here], 0), &fake).await.unwrap();
     assert_eq!(read.len(), 2);
     assert_eq!(*fake.opened.lock().unwrap(), [(3, 0), (3, 1)]);
+}
+
+/// A file of `testdata`.
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
+}
+
+/// Secures a gateway: whoever comes is decrypted and passed on.
+async fn secured(gateway: &Address) -> Address {
+    let chain = CertificateDer::pem_file_iter(testdata("gateway.pem")).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(testdata("gateway.key")).unwrap();
+    let server = rustls::ServerConfig::builder_with_provider(ring::default_provider().into());
+    let server = server.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let mut server = server.with_single_cert(chain, key).unwrap();
+    server.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(server));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = Address::parse(&format!("grpc+tls://{}", listener.local_addr().unwrap())).unwrap();
+    let gateway = gateway.authority().to_owned();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (acceptor, gateway) = (acceptor.clone(), gateway.clone());
+            tokio::spawn(async move {
+                // A client that trusts nobody leaves during the handshake.
+                let Ok(mut client) = acceptor.accept(client).await else { return };
+                let mut server = TcpStream::connect(gateway).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_gateway_behind_tls_is_read_by_who_trusts_its_authority() {
+    let fake = Fake::new(3, 2, 2).scripted(vec![(3, Fault::Break)]);
+    let address = secured(&fake.serve().await).await;
+    let read = |ca: Option<&str>| {
+        let gateways = Gateways::new(vec![address.clone()], Duration::from_millis(200)).unwrap();
+        let own = None;
+        let trust = ca.map(|ca| Trust::read(&TlsConfig { ca: testdata(ca), own }).unwrap());
+        let link = Link { trust: trust.unwrap_or_default(), ..link() };
+        let stream = Stream::new(link, gateways, Fake::schema(), fake.steps, request(0), None, rooms());
+        steps(stream, &fake)
+    };
+    let expected: Vec<_> = (0..3).map(|step| (step, fake.ids(step))).collect();
+    assert_eq!(read(Some("authority.pem")).await.unwrap(), expected);
+    let error = read(None).await.unwrap_err();
+    assert!(error.code == Code::InvalidFeed && error.message.contains("--tls-ca"), "{error}");
+    let error = read(Some("gateway.pem")).await.unwrap_err();
+    assert!(error.code == Code::Unreachable && error.message.contains("certificate"), "{error}");
 }
 
 /// Passes bytes between clients and a gateway; as often as it is told, it breaks the next connection after

@@ -126,6 +126,9 @@ fn exchange(
             Poll::Pending => break,
         }
     }
+    if let Poll::Ready(Err(error)) = socket.poll_flush(cx) {
+        return Poll::Ready(Err(error));
+    }
     socket.poll_read(cx, receiver.direct(), staging)
 }
 

@@ -1,0 +1,90 @@
+//! Connections to gateways, for our own client and for tonic's.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use penstock_proto::{Code, Error};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+use tower_service::Service;
+
+use super::{Address, Link, Trust};
+use crate::wire::Socket;
+
+impl Link {
+    /// Whether an address can be of use here: a socket of another machine has a path that means nothing,
+    /// and TLS needs somebody to trust.
+    pub(super) fn can_reach(&self, address: &Address) -> bool {
+        match address {
+            Address::Unix(path) => path.exists(),
+            Address::Tls(_) => self.trust.check().is_ok(),
+            Address::Tcp(_) => true,
+        }
+    }
+
+    /// Whether an address may be dialled at all.
+    ///
+    /// # Errors
+    /// It is one of TLS and nobody is trusted: trying again would not help.
+    pub(super) fn check(&self, address: &Address) -> Result<(), Error> {
+        if matches!(address, Address::Tls(_)) { self.trust.check() } else { Ok(()) }
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody listens, nobody answers in time, or who answers is not to be trusted.
+    pub(super) async fn dial(&self, address: &Address) -> Result<Socket, Error> {
+        let connect = async {
+            match address {
+                Address::Unix(path) => UnixStream::connect(path).await.map(Socket::Unix),
+                Address::Tcp(host_and_port) => tcp(host_and_port).await.map(Socket::Tcp),
+                Address::Tls(host_and_port) => {
+                    tls(&self.trust, host_and_port).await.map(|stream| Socket::Tls(Box::new(stream)))
+                }
+            }
+        };
+        let connected = timeout(self.deadlines.connect, connect).await;
+        let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        connected.map_err(|error| Error::chain(Code::Unreachable, &error))
+    }
+}
+
+/// Dials by TLS for tonic, which has its own way without.
+#[derive(Clone)]
+pub(super) struct TlsDialer {
+    pub(super) trust: Trust,
+    pub(super) host_and_port: String,
+}
+
+impl Service<Uri> for TlsDialer {
+    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let Self { trust, host_and_port } = self.clone();
+        Box::pin(async move { tls(&trust, &host_and_port).await.map(TokioIo::new) })
+    }
+}
+
+async fn tcp(host_and_port: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(host_and_port).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+async fn tls(trust: &Trust, host_and_port: &str) -> io::Result<TlsStream<TcpStream>> {
+    let host = host_and_port.rsplit_once(':').map_or(host_and_port, |(host, _)| host);
+    let stream = tcp(host_and_port).await?;
+    trust.secure(stream, host.trim_matches(['[', ']'])).await
+}
