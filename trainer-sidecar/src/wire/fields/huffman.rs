@@ -106,30 +106,40 @@ mod tests {
     #[test]
     fn the_examples_of_the_standard_read_as_it_says() {
         for (code, text) in [
-            ("f1e3c2e5f23a6ba0ab90f4ff", "www.example.com"),
-            ("a8eb10649cbf", "no-cache"),
-            ("25a849e95ba97d7f", "custom-key"),
-            ("25a849e95bb8e8b4bf", "custom-value"),
-            ("6402", "302"),
-            ("aec3771a4b", "private"),
-            ("d07abe941054d444a8200595040b8166e082a62d1bff", "Mon, 21 Oct 2013 20:13:21 GMT"),
-            ("9d29ad171863c78f0b97c8e9ae82ae43d3", "https://www.example.com"),
+            (
+                &[0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff][..],
+                "www.example.com",
+            ),
+            (&[0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf], "no-cache"),
+            (&[0x25, 0xa8, 0x49, 0xe9, 0x5b, 0xa9, 0x7d, 0x7f], "custom-key"),
+            (&[0x25, 0xa8, 0x49, 0xe9, 0x5b, 0xb8, 0xe8, 0xb4, 0xbf], "custom-value"),
+            (&[0x64, 0x02], "302"),
+            (&[0xae, 0xc3, 0x77, 0x1a, 0x4b], "private"),
+            (
+                &[
+                    0xd0, 0x7a, 0xbe, 0x94, 0x10, 0x54, 0xd4, 0x44, 0xa8, 0x20, 0x05, 0x95, 0x04, 0x0b, 0x81,
+                    0x66, 0xe0, 0x82, 0xa6, 0x2d, 0x1b, 0xff,
+                ],
+                "Mon, 21 Oct 2013 20:13:21 GMT",
+            ),
+            (
+                &[
+                    0x9d, 0x29, 0xad, 0x17, 0x18, 0x63, 0xc7, 0x8f, 0x0b, 0x97, 0xc8, 0xe9, 0xae, 0x82, 0xae,
+                    0x43, 0xd3,
+                ],
+                "https://www.example.com",
+            ),
         ] {
-            assert_eq!(decode(&bytes(code)).unwrap(), text.as_bytes());
+            assert_eq!(decode(code).unwrap(), text.as_bytes());
         }
     }
 
     #[test]
     fn an_end_is_less_than_a_byte_of_ones() {
-        assert!(decode(&bytes("6402ff")).is_err(), "eight ones more");
+        assert!(decode(&[0x64, 0x02, 0xff]).is_err(), "eight ones more");
         assert_eq!(decode(&[0x07]).unwrap(), b"0");
         assert!(decode(&[0x00]).is_err(), "zeros");
         assert!(decode(&[0xff; 4]).is_err(), "the end mark itself");
-    }
-
-    fn bytes(hex: &str) -> Vec<u8> {
-        let digits: Vec<_> = hex.chars().map(|digit| digit.to_digit(16).unwrap() as u8).collect();
-        digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
     }
 
     proptest! {
