@@ -132,7 +132,7 @@ impl CloudConfig {
     pub fn from_environment() -> Self {
         let is_of_a_store = |name: &str| {
             ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix))
-                || ["HOME", "IDENTITY_ENDPOINT"].contains(&name)
+                || ["HOME", "IDENTITY_ENDPOINT", "STORAGE_EMULATOR_HOST"].contains(&name)
         };
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -41,6 +41,9 @@ pub use self::snapshot::{Block, File, Snapshot};
 
 /// Footers read at once: enough to hide a store's latency, few enough to bound what is held.
 const CONCURRENT_FOOTERS: usize = 16;
+/// Of object stores, where an answer takes longer; the store's own pace bounds it further.
+#[cfg(feature = "cloud")]
+const CONCURRENT_CLOUD_FOOTERS: usize = 64;
 
 /// A named place that holds Parquet files.
 pub struct Dataset {
@@ -125,10 +128,18 @@ impl Dataset {
             })
             .collect();
         let footers: Vec<Footer> =
-            futures::stream::iter(reads).buffered(CONCURRENT_FOOTERS).try_collect().await?;
+            futures::stream::iter(reads).buffered(self.concurrent_footers()).try_collect().await?;
         let snapshot = Arc::new(Snapshot::new(&self.origin, &found, &footers)?);
         *last = Some(Last { found, footers, snapshot: Arc::clone(&snapshot) });
         Ok(snapshot)
+    }
+
+    fn concurrent_footers(&self) -> usize {
+        match &self.location.place {
+            #[cfg(feature = "cloud")]
+            Place::Cloud { .. } => CONCURRENT_CLOUD_FOOTERS,
+            _ => CONCURRENT_FOOTERS,
+        }
     }
 
     async fn list(&self) -> Result<Vec<Found>, DatasetError> {

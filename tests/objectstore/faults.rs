@@ -1,12 +1,15 @@
 //! A store that fails: right rows where they can come, otherwise one line in bounded time.
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use penstock_gateway::config::CloudConfig;
 use penstock_proto::{Code, Error};
 use penstock_tests::data::{self, Shape};
+use penstock_tests::process::Daemon;
 
 use crate::served::{LARGE, Served, WIDE, assert_whole, config, dataset, refusal};
 use crate::store::{Answer, Asked, Sort, Store};
@@ -187,6 +190,14 @@ async fn who_has_no_credentials_is_told_where_they_are_looked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_prove_who_it_is_is_not_asked() {
+    let (store, _directory) = store(SMALL, |_| Answer::Right).await;
+    let endpoint = store.endpoint().replacen("http://", "https://", 1);
+    let error = refusal(URI, &config(&endpoint, &[])).await;
+    assert!(error.message.contains("s3://lake does not prove who it is"), "{}", error.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn stores_of_google_and_azure_are_read_alike() {
     let (store, _directory) = store(LARGE, |_| Answer::Right).await;
     let endpoint = store.endpoint();
@@ -220,6 +231,33 @@ async fn three_thousand_files_are_one_dataset() {
     let many = Shape { files: 3000, rows_per_file: 2, row_group: 2, payload: None };
     let (store, _directory) = all_rows_come(many, &[], |_| Answer::Right).await;
     assert!(store.seen(Sort::List).len() >= 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_binary_takes_settings_and_counts() {
+    let once = |asked: &Asked| match (asked.sort, asked.number) {
+        (Sort::List, 0) => Answer::Refusal(503, "SlowDown", None),
+        _ => Answer::Right,
+    };
+    let (store, _directory) = store(SMALL, once).await;
+    let endpoint = format!("aws_endpoint={}", store.endpoint());
+    let metrics = tokio::task::spawn_blocking(move || {
+        let settings = ["--store-option", &endpoint, "--store-option", "aws_skip_signature=true"];
+        let serving = ["--dataset", "d=s3://lake/data", "--admin", "127.0.0.1:0"];
+        let gateway = Daemon::gateway(&[settings, serving].concat());
+        let admin = gateway.admin.as_deref().unwrap().strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(admin).unwrap();
+        write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    let metrics = metrics.await.unwrap();
+    let asked = [Sort::Head, Sort::List, Sort::Get].map(|sort| store.seen(sort).len()).iter().sum::<usize>();
+    for (name, count) in [("requests", asked), ("throttled", 1), ("retries", 1)] {
+        let line = format!("penstock_gateway_store_{name}_total{{store=\"s3://lake\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,9 @@ use object_store::client::{HttpError, HttpErrorKind, HttpResponseBody};
 /// More of a refusal is not read.
 const LONGEST_REFUSAL: usize = 16 << 10;
 
+/// What stands in errors of TLS, which have no kind of their own.
+const OF_TLS: [&str; 5] = ["certificate", "tls", "corrupt message", "handshake", "alert"];
+
 /// What came instead of an answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum Fault {
@@ -75,7 +78,7 @@ impl Fault {
         }
         let how = match error.kind() {
             _ if all.contains("dns error") => How::Name,
-            _ if all.contains("certificate") || all.contains("tls") || all.contains("ssl") => How::Tls,
+            _ if OF_TLS.iter().any(|word| all.contains(word)) => How::Tls,
             HttpErrorKind::Timeout => How::Silent,
             HttpErrorKind::Connect => How::Refused,
             _ => How::Cut,

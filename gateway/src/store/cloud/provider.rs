@@ -143,6 +143,12 @@ fn profile(address: &Address, config: &CloudConfig, needs_keys: bool) -> Result<
 
 fn google(address: &Address, config: &CloudConfig, connector: Connector) -> GoogleCloudStorageBuilder {
     let mut settings = Settings::of_environment(config, "GOOGLE_");
+    // As Google's own clients take it, with or without a scheme.
+    if let Some(host) = config.environment.get("STORAGE_EMULATOR_HOST") {
+        let url = if host.contains("://") { host.clone() } else { format!("http://{host}") };
+        settings.set(GoogleConfigKey::BaseUrl, url);
+        settings.set(GoogleConfigKey::SkipSignature, "true".to_owned());
+    }
     settings.extend(Settings::of_options(config));
     let is_plain = settings.get(GoogleConfigKey::BaseUrl).is_some_and(|url| url.starts_with("http://"));
     let builder = GoogleCloudStorageBuilder::new()
@@ -157,6 +163,9 @@ fn google(address: &Address, config: &CloudConfig, connector: Connector) -> Goog
 fn azure(address: &Address, config: &CloudConfig, connector: Connector) -> MicrosoftAzureBuilder {
     use AzureConfigKey::{AccessKey, AccountName, Endpoint, MsiEndpoint};
     let mut settings = Settings::of_environment(config, "AZURE_");
+    if let Some(text) = config.environment.get("AZURE_STORAGE_CONNECTION_STRING") {
+        settings.extend(connection_string(text));
+    }
     // As the command line of Azure knows them.
     for (key, variable) in [
         (AccountName, "AZURE_STORAGE_ACCOUNT"),
@@ -176,6 +185,23 @@ fn azure(address: &Address, config: &CloudConfig, connector: Connector) -> Micro
     let builder =
         settings.0.into_iter().fold(builder, |builder, (key, value)| builder.with_config(key, value));
     builder.with_url(&address.root)
+}
+
+/// What the portal of Azure shows to be copied: `AccountName=…;AccountKey=…;EndpointSuffix=…`.
+fn connection_string(text: &str) -> Settings<AzureConfigKey> {
+    use AzureConfigKey::{AccessKey, AccountName, Endpoint, SasKey};
+    let said = |name: &str| {
+        let mut pairs = text.split(';').filter_map(|pair| pair.trim().split_once('='));
+        pairs.find_map(|(known, value)| (known == name).then(|| value.to_owned()))
+    };
+    let by_suffix = || Some(format!("https://{}.blob.{}", said("AccountName")?, said("EndpointSuffix")?));
+    let settings = [
+        (AccountName, said("AccountName")),
+        (AccessKey, said("AccountKey")),
+        (SasKey, said("SharedAccessSignature")),
+        (Endpoint, said("BlobEndpoint").or_else(by_suffix)),
+    ];
+    Settings(settings.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
 }
 
 fn http(address: &Address, config: &CloudConfig, connector: Connector) -> HttpBuilder {
@@ -252,4 +278,33 @@ fn install_tls() {
         // Somebody's earlier choice is as good.
         let _theirs = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_string_names_account_key_and_endpoint() {
+        let text =
+            "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=k==;EndpointSuffix=core.windows.net";
+        let settings = connection_string(text);
+        assert_eq!(settings.get(AzureConfigKey::AccountName).as_deref(), Some("a"));
+        assert_eq!(settings.get(AzureConfigKey::AccessKey).as_deref(), Some("k=="));
+        assert_eq!(
+            settings.get(AzureConfigKey::Endpoint).as_deref(),
+            Some("https://a.blob.core.windows.net")
+        );
+        let settings = connection_string("BlobEndpoint=http://h/a;SharedAccessSignature=sv=1&sig=2");
+        assert_eq!(settings.get(AzureConfigKey::Endpoint).as_deref(), Some("http://h/a"));
+        assert_eq!(settings.get(AzureConfigKey::SasKey).as_deref(), Some("sv=1&sig=2"));
+    }
+
+    #[test]
+    fn of_two_settings_of_one_name_the_later_counts() {
+        let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let options = vec![named("region", "a"), named("google_base_url", "x"), named("aws_region", "b")];
+        let settings = Settings::of_options(&CloudConfig { options, ..CloudConfig::default() });
+        assert_eq!(settings.0, [(AmazonS3ConfigKey::Region, "b".to_owned())]);
+    }
 }
