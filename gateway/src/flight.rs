@@ -99,9 +99,9 @@ impl Gateway {
     /// When a dataset cannot be read, or the port cannot be opened.
     pub async fn start(config: Config, drain: &Drain) -> Result<Bound, StartError> {
         metrics::describe();
+        let state = config.state.as_deref().map(State::open).transpose()?;
         let stores = Stores::new(config.hdfs.clone()).with_cloud(config.cloud.clone());
         let catalog = Catalog::open(&config.datasets, &stores).await?;
-        let state = config.state.as_deref().map(State::open).transpose()?;
         let places = Places::open(&config).await?;
         let fleet = Fleet::new(places.own, places.nearby, &config.fleet, places.scheme);
         let location = fleet.own().to_owned();

@@ -47,7 +47,7 @@ async fn datasets_are_listed_planned_and_read() {
         remainder: Remainder::Drop,
     };
     let snapshot = large.snapshot().await.unwrap();
-    let inspection = Inspection::new(large.location(), &snapshot, order).unwrap();
+    let inspection = Inspection::new(large.location(), &snapshot, order, None).unwrap();
     assert_eq!((inspection.files, inspection.row_groups, inspection.steps), (12, 48, 120));
     assert_eq!(snapshot.files[0].to_string(), name("/data/large/part-00000.parquet"));
 

@@ -32,6 +32,26 @@ async fn every_world_sees_the_same_global_batches_and_every_row_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_filter_feeds_the_rows_that_pass_as_if_there_were_no_others() {
+    let bed = Bed::new(SHAPE).await;
+    let some = json!({
+        "filter": "id % 3 = 1 AND x < 90", "select": ["id", "CAST(id / 2 AS REAL) AS x", "hash_bucket(id, 5) AS bucket"],
+        "batch_size": 16, "remainder": "keep", "shuffle": "rows",
+    });
+    let feed = feed(&some);
+    let alone = global(&bed.world(&feed, 2, 1).await);
+    for epoch in 0..2 {
+        let mut ids = ids_of(&alone, epoch);
+        ids.sort_unstable();
+        assert!(ids.into_iter().eq((0..180).filter(|id| id % 3 == 1)), "epoch {epoch}");
+    }
+    for world in [2, 5] {
+        assert_eq!(global(&bed.world(&feed, 2, world).await), alone, "world of {world}");
+    }
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn file_order_is_the_order_of_ids() {
     let bed = Bed::new(SHAPE).await;
     let alone = global(&bed.world(&feed(&json!({})), 1, 1).await);

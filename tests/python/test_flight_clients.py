@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.flight as flight
 import pyarrow.parquet as pq
 import pytest
@@ -204,6 +205,43 @@ def test_refusals_reach_the_client_in_words(serve, tmp_path):
             writer, _ = client.do_put(flight.FlightDescriptor.for_path("d"), ids(1).schema)
             writer.write_table(ids(1))
             writer.close()
+
+
+def test_filters_pass_what_arrow_passes(serve, tmp_path):
+    """The same conditions in SQL and in pyarrow's own kernels, over nulls, NaN, zeros and text."""
+    random = np.random.default_rng(1)
+    rows = 5000
+    floats = random.integers(-4, 5, rows).astype("float64")
+    floats[random.integers(0, rows, 300)] = np.nan
+    table = pa.table({
+        "id": np.arange(rows),
+        "f": pa.array(floats, mask=random.random(rows) < 0.1),
+        "i": pa.array(random.integers(-3, 4, rows), mask=random.random(rows) < 0.1),
+        "s": pa.array([None if i % 11 == 0 else "ab"[i % 2] * (i % 5) for i in range(rows)]),
+        "t": pa.array(np.arange(rows) * 3_600_000_000, pa.timestamp("us", "UTC")),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=500)
+    f, i, s, t = (pc.field(name) for name in "fist")
+    day = pa.scalar(datetime.datetime(1970, 1, 20, tzinfo=datetime.timezone.utc))
+    conditions = {
+        "f > 1.5": f > 1.5,
+        "NOT f > 1.5": ~(f > 1.5),
+        "f <> f": f != f,
+        "f = 0 OR i < -2": (f == 0) | (i < -2),
+        "i * i + 1 > f AND s IS NOT NULL": (i * i + 1 > f) & s.is_valid(),
+        "s IN ('aa', 'bbb') OR s LIKE 'aaa%'": s.isin(["aa", "bbb"]) | pc.starts_with(s, "aaa"),
+        "length(s) = i": pc.utf8_length(s) == i,
+        "t >= '1970-01-20' AND i IS NULL": (t >= day) & i.is_null(),
+    }
+    with serve(d=tmp_path) as client:
+        for sql, condition in conditions.items():
+            info = feed(client, dataset="d", filter=sql, columns=["id"], remainder="keep")
+            read = pa.Table.from_batches([chunk for _, chunk in chunks(client, info)], schema=info.schema)
+            assert read["id"].to_pylist() == table.filter(condition)["id"].to_pylist(), sql
+        info = feed(client, dataset="d", select=["id", "log1p(abs(f)) AS l", "upper(s) AS s"], remainder="keep")
+        read = pa.Table.from_batches([chunk for _, chunk in chunks(client, info)], schema=info.schema)
+        np.testing.assert_allclose(read["l"].to_numpy(), np.log1p(np.abs(table["f"].to_numpy())), rtol=1e-15)
+        assert read["s"].to_pylist() == pc.utf8_upper(table["s"]).to_pylist()
 
 
 def test_a_reader_that_leaves_is_forgotten(serve, tmp_path):

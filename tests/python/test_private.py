@@ -48,6 +48,30 @@ def test_columns_have_the_values_of_the_files(data):
             assert batch["name"].tolist() == [f"row-{i}" for i in batch["id"]]
 
 
+def test_a_filter_feeds_the_rows_that_pass_and_select_computes(data):
+    order = dict(batch_size=32, shuffle="rows", seed=5, epochs=2, remainder="keep")
+    some = dict(filter="id % 3 = 1 AND name <> 'row-4' AND age > 10", select={"id": "id", "half": "CAST(id AS REAL) / 2", "group": "hash_bucket(name, 7)"})
+    expected = [i for i in range(11, ROWS) if i % 3 == 1]
+    with penstock.feed(data, **order, **some) as feed:
+        assert {name: column.dtype for name, column in feed.schema.items()} == {"id": "int64", "half": "float64", "group": "int64"}
+        assert (feed.description["rows"], len(feed)) == (len(expected), 2 * -(-len(expected) // 32))
+        batches = [(batch["id"].tolist(), json.loads(json.dumps(batch.cursor))) for batch in feed]
+        for batch in feed:
+            np.testing.assert_array_equal(batch["half"], batch["id"] / 2)
+            assert ((batch["group"] >= 0) & (batch["group"] < 7)).all()
+    half = len(batches) // 2
+    for epoch in (batches[:half], batches[half:]):
+        assert sorted(i for rows, _ in epoch for i in rows) == expected
+    with penstock.feed(data, **order, **some, start=batches[3][1]) as feed:
+        assert ids(feed) == [i for rows, _ in batches[4:] for i in rows]
+    with pytest.raises(penstock.ArgumentError, match="a feed with order"):
+        with penstock.feed(data, **order, columns=["id"], start=batches[3][1]) as feed:
+            ids(feed)
+    with pytest.raises(penstock.FeedError, match="at letter 1: the dataset has no column \"idd\""):
+        with penstock.feed(data, **order, filter="idd > 3") as feed:
+            ids(feed)
+
+
 def test_nulls_are_filled_or_masked_as_declared(data):
     with penstock.feed(data, batch_size=100, nulls={"age": -1}) as feed:
         for batch in feed:

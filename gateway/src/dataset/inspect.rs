@@ -6,6 +6,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use penstock_proto::{Shuffle, SnapshotId};
 
 use super::{Location, Snapshot};
+use crate::count::{Counts, Tally};
 use crate::plan::{Order, Plan, PlanError, Quality, RANDOM_DISTANCE};
 use crate::read::plain_schema;
 
@@ -25,6 +26,8 @@ pub struct Inspection {
     pub schema: SchemaRef,
     /// What more is to be said of each column.
     pub notes: Vec<String>,
+    /// What a filter passes; order and plan are of these rows.
+    pub filtered: Option<Filtered>,
     pub order: Order,
     pub steps: u64,
     pub dropped: u64,
@@ -34,24 +37,39 @@ pub struct Inspection {
     pub quality: Option<Quality>,
 }
 
+/// What a filter passes of a dataset, and how that was found.
+#[derive(Debug, Clone)]
+pub struct Filtered {
+    pub text: String,
+    pub counts: Counts,
+    pub tally: Tally,
+}
+
 impl Inspection {
     /// # Errors
     /// When the order fits no plan of this dataset.
-    pub fn new(location: &Location, snapshot: &Snapshot, order: Order) -> Result<Self, PlanError> {
+    pub fn new(
+        location: &Location,
+        snapshot: &Snapshot,
+        order: Order,
+        filtered: Option<Filtered>,
+    ) -> Result<Self, PlanError> {
         let every_column = snapshot.project(&[]).expect("every column there is can be had");
         let shapes = snapshot.block_shapes(&every_column, None);
-        let plan = Plan::new(&shapes, order)?;
+        let counts = filtered.as_ref().map(|filtered| filtered.counts.rows.as_ref());
+        let plan = Plan::new(&snapshot.block_shapes(&every_column, counts), order)?;
         Ok(Self {
             location: location.clone(),
             snapshot: snapshot.id.clone(),
             files: snapshot.files.len(),
             row_groups: snapshot.files.iter().map(|file| file.footer.metadata().num_row_groups()).sum(),
             blocks: snapshot.blocks.len(),
-            rows: plan.rows(),
+            rows: snapshot.rows(),
             bytes: snapshot.bytes(),
             decoded_bytes: shapes.iter().fold(0, |sum, shape| sum.saturating_add(shape.bytes)),
             schema: snapshot.schema.clone(),
             notes: Vec::new(),
+            filtered,
             order,
             steps: plan.steps(),
             dropped: plan.dropped(),
@@ -84,6 +102,9 @@ impl fmt::Display for Inspection {
             let note = self.notes.get(index).map(|note| format!(": {note}")).unwrap_or_default();
             writeln!(f, "    {:width$}  {}{null}{note}", field.name(), field.data_type())?;
         }
+        if let Some(filtered) = &self.filtered {
+            filtered.write(f, self.rows)?;
+        }
         let Order { batch_size, shuffle, remainder, .. } = self.order;
         write!(f, "  epoch     {} steps of {batch_size} rows", self.steps)?;
         writeln!(f, ", shuffle {shuffle}, remainder {remainder} ({} rows left out)", self.dropped)?;
@@ -110,6 +131,20 @@ impl fmt::Display for Inspection {
         writeln!(
             f,
             "            a column sorted through all files has autocorrelation {autocorrelation:.3} (by chance 0)"
+        )
+    }
+}
+
+impl Filtered {
+    fn write(&self, f: &mut fmt::Formatter<'_>, of: u64) -> fmt::Result {
+        let passing = self.counts.total();
+        let share = 100.0 * passing as f64 / of.max(1) as f64;
+        writeln!(f, "  filter    {}", self.text)?;
+        writeln!(f, "            passes {passing} of {of} rows ({share:.1} %)")?;
+        let Tally { none, all, read } = self.tally;
+        writeln!(
+            f,
+            "            statistics tell of {none} blocks that none passes, of {all} that all do; {read} read"
         )
     }
 }

@@ -234,7 +234,7 @@ async fn an_inspection_reads_well() {
     let dataset = Dataset::new("test", &directory.uri("*.parquet")).unwrap();
     let snapshot = dataset.snapshot().await.unwrap();
     let order = crate::plan::tests::order(4, penstock_proto::Shuffle::Rows);
-    let inspection = inspect::Inspection::new(dataset.location(), &snapshot, order).unwrap();
+    let inspection = inspect::Inspection::new(dataset.location(), &snapshot, order, None).unwrap();
     let text = inspection.to_string();
     let text = text.replace(directory.0.path().to_str().unwrap(), "DIR").replace(snapshot.id.as_str(), "ID");
     let bytes = format!("{:.1} KiB", snapshot.bytes() as f64 / 1024.0);

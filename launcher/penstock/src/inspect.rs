@@ -2,11 +2,15 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use penstock_gateway::config::ConfigFile;
-use penstock_gateway::dataset::Dataset;
-use penstock_gateway::dataset::inspect::Inspection;
+use penstock_daemon::Budget;
+use penstock_gateway::config::{ConfigFile, DEFAULT_MEMORY_BYTES};
+use penstock_gateway::count::Counter;
+use penstock_gateway::dataset::inspect::{Filtered, Inspection};
+use penstock_gateway::dataset::{Dataset, Snapshot};
 use penstock_gateway::plan::Order;
 use penstock_gateway::store::Stores;
 use penstock_proto::FeedRequest;
@@ -15,7 +19,7 @@ use crate::{cloud, hadoop};
 
 /// Show a dataset's files, rows, columns and snapshot, and the plan that an order makes of it.
 ///
-/// Reads footers only, whatever the size.
+/// Reads footers only, whatever the size; with a filter, its columns where statistics do not decide.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,6 +43,10 @@ pub(crate) struct Args {
     #[arg(long)]
     lanes: Option<u32>,
 
+    /// Plan the rows that pass a SQL condition, and tell how many do.
+    #[arg(long, value_name = "CONDITION")]
+    filter: Option<String>,
+
     #[command(flatten)]
     hadoop: hadoop::HdfsOptions,
 
@@ -50,7 +58,11 @@ const EXAMPLES: &str = "\
 Examples:
   penstock inspect data/train
   penstock inspect 'data/*.parquet' --batch-size 256 --shuffle rows --remainder pad
+  penstock inspect data/train --filter 'price > 3 AND y IS NOT NULL'
   penstock inspect s3://bucket/data --store-option aws_region=eu-west-1";
+
+/// Blocks wait for each other's memory and for nobody else's.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let order = order(&args)?;
@@ -60,8 +72,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for uri in &args.uris {
         let dataset = Dataset::open(uri.as_str(), uri, &stores)?;
         let snapshot = runtime.block_on(dataset.snapshot())?;
+        let filtered = match &args.filter {
+            Some(filter) => Some(runtime.block_on(filtered(&snapshot, filter))?),
+            None => None,
+        };
         let inspection =
-            Inspection::new(dataset.location(), &snapshot, order).with_context(|| uri.clone())?;
+            Inspection::new(dataset.location(), &snapshot, order, filtered).with_context(|| uri.clone())?;
         let inspection = inspection.with_notes(|data_type| match penstock_sidecar::fed_as(data_type) {
             Ok(tensor) => format!("fed as {tensor}"),
             Err(advice) => format!("cannot be fed, {advice}"),
@@ -69,6 +85,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         write!(std::io::stdout(), "{inspection}")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Counts as a gateway does that has nothing else to do.
+async fn filtered(snapshot: &Arc<Snapshot>, text: &str) -> anyhow::Result<Filtered> {
+    let filter = Arc::new(snapshot.filter(text)?);
+    let counter = Counter::new(Budget::new(DEFAULT_MEMORY_BYTES), PATIENCE, None);
+    let (counts, tally) = counter.count(snapshot, &filter).await?;
+    Ok(Filtered { text: filter.text().to_owned(), counts, tally })
 }
 
 /// Checked as a feed's order is, by the words of a feed.

@@ -37,7 +37,7 @@ async fn try_file(path: &Path) -> Result<u64, String> {
     };
     let order = crate::plan::tests::order(16, penstock_proto::Shuffle::Rows);
     let location = Location::parse(name).unwrap();
-    let inspection = inspect::Inspection::new(&location, &snapshot, order).unwrap();
+    let inspection = inspect::Inspection::new(&location, &snapshot, order, None).unwrap();
     assert!(inspection.to_string().contains(name));
     Ok(snapshot.rows())
 }

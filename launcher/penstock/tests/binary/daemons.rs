@@ -78,6 +78,7 @@ fn a_gateway_that_cannot_serve_says_why_in_one_line() {
     check_refused(&bed, &["gateway", "--dataset", "d=.", "--memory", "lots"], "512MiB");
     check_refused(&bed, &["gateway", "--dataset", "d=.", "--ticket-key-file", "short.key"], "short.key");
     check_refused(&bed, &["gateway", "--config", "gateway.yaml"], "listen_at");
+    check_refused(&bed, &["gateway", "--dataset", "d=.", "--state", "s3://b"], "--state");
     check_refused(&bed, &["gateway", "--dataset", "d=.", "--admin", "nowhere"], "--admin");
     check_refused(&bed, &["inspect", "absent"], "absent");
     check_refused(&bed, &["inspect", ".", "--shuffle", "well"], "shuffle");
