@@ -12,7 +12,7 @@ pub struct At {
 /// Why a text is no expression over a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    #[error("{reason}")]
+    #[error("{reason}; a column named like a word of SQL is written in double quotes")]
     Unreadable { reason: String },
     #[error(
         "it goes on at {at} with {found} where it should end: write one expression, its conditions joined by AND or OR"

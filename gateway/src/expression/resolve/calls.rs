@@ -4,7 +4,7 @@ use arrow::compute::DatePart;
 use arrow::datatypes::{DataType, TimeUnit};
 use sqlparser::ast::{
     CaseWhen, CeilFloorKind, DataType as SqlType, DateTimeField, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArguments,
+    FunctionArguments, ObjectNamePart,
 };
 
 use super::{ExpressionError, Resolver, at, compared, mismatch, null, unsupported};
@@ -47,8 +47,13 @@ impl Resolver<'_> {
             }
             Expr::Function(function) => {
                 let name = function.name.to_string();
-                let FunctionArguments::List(list) = &function.args else {
-                    return Err(unsupported(place, &format!("{name} without brackets"), "write name(…)"));
+                let list = match (&function.args, function.name.0.as_slice()) {
+                    (FunctionArguments::List(list), _) => list,
+                    // A column named like what SQL calls without brackets: user, current_date.
+                    (_, [ObjectNamePart::Identifier(name)]) => return self.column(name),
+                    _ => {
+                        return Err(unsupported(place, &format!("{name} without brackets"), "write name(…)"));
+                    }
                 };
                 let is_plain = list.duplicate_treatment.is_none()
                     && list.clauses.is_empty()

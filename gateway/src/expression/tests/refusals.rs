@@ -22,8 +22,8 @@ fn refusals_say_where_and_what_instead() {
         ]
         .map(|text| format!("{text:?}: {}", refusal(text)))
         .join("\n"), @r##"
-        "": expected: an expression, found: EOF
-        "i >": expected: an expression, found: EOF
+        "": expected: an expression, found: EOF; a column named like a word of SQL is written in double quotes
+        "i >": expected: an expression, found: EOF; a column named like a word of SQL is written in double quotes
         "i > 3 i": it goes on at letter 7 with "i" where it should end: write one expression, its conditions joined by AND or OR
         "pric > 3": at letter 1: the dataset has no column "pric", did you mean "price"?
         "i > 1 AND\n  pric > 3": at line 2, letter 3: the dataset has no column "pric", did you mean "price"?
@@ -57,6 +57,27 @@ fn refusals_say_where_and_what_instead() {
         "NULL AS x": it gives NULL, which no column can hold: say its type by CAST(… AS …)
         "i AS a, n AS b": it goes on at letter 7 with "," where it should end: write one expression, its conditions joined by AND or OR
         "#);
+}
+
+/// Names that many datasets have, though SQL has other uses for them.
+#[test]
+fn columns_may_be_called_as_words_of_sql() {
+    let plain = "user date time timestamp label index value key order group left right match first last offset limit \
+                 default position floor map array current_date type name text year month day row rows language source \
+                 session window partition rank count sum range class table column values end case in is as select";
+    let quoted = "all any trim struct interval exists from";
+    let is_read = |name: &str, written: &str| {
+        let schema = Schema::new(vec![Field::new(name, DataType::Int64, true)]);
+        let item = Expression::parse(&format!("{written} + 1 AS {written}"), &schema);
+        item.and(Expression::parse(written, &schema)).is_ok()
+            && Predicate::parse(&format!("{written} > 3 AND 1 < {written}"), &schema).is_ok()
+    };
+    for name in plain.split_whitespace() {
+        assert!(is_read(name, name), "{name}");
+    }
+    for name in quoted.split_whitespace() {
+        assert!(!is_read(name, name) && is_read(name, &format!("\"{name}\"")), "{name}");
+    }
 }
 
 #[test]
