@@ -3,14 +3,13 @@
 //! with our sidecar, as a trainer has it.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use penstock_tests::data::{self, Shape};
 use penstock_tests::process::Daemon;
 
 use crate::client::{self, Run};
+use crate::peer::Peer;
 use crate::report::{Line, Report};
 
 /// Interleaved runs a figure is the median of.
@@ -24,7 +23,7 @@ pub(crate) fn run() -> Result<Report> {
     data::write(directory.path(), SHAPE);
     let uri = directory.path().to_str().context("the temporary directory's path is not UTF-8")?;
     let gateway = Daemon::gateway(&["--dataset", &format!("bench={uri}")]);
-    let peer = Peer::start(uri)?;
+    let peer = Peer::start("flight/pyarrow_server.py", &[uri])?;
     let rows = BATCH_ROWS.to_string();
 
     let mut ours = Vec::new();
@@ -34,7 +33,7 @@ pub(crate) fn run() -> Result<Report> {
         ours.push(Run::measure(gateway.pid(), || {
             client::read("flight/read_flight.py", &[&gateway.address, &rows])
         })?);
-        theirs.push(Run::measure(peer.child.id(), || {
+        theirs.push(Run::measure(peer.pid(), || {
             client::read("flight/read_flight.py", &[&peer.address, &rows])
         })?);
         sidecar.push(Run::measure(gateway.pid(), || {
@@ -87,36 +86,4 @@ pub(crate) fn run() -> Result<Report> {
             ),
         ],
     })
-}
-
-/// pyarrow's own Flight server over the same files. Killed when dropped.
-struct Peer {
-    child: Child,
-    address: String,
-}
-
-impl Peer {
-    fn start(uri: &str) -> Result<Self> {
-        let mut child = Command::new(client::python())
-            .arg(client::script("flight/pyarrow_server.py"))
-            .arg(uri)
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start the pyarrow server")?;
-        let stdout = child.stdout.take().context("the pyarrow server has no output")?;
-        for line in BufReader::new(stdout).lines() {
-            if let Some(address) = line?.strip_prefix("listening on ") {
-                return Ok(Self { child, address: address.to_owned() });
-            }
-        }
-        bail!("the pyarrow server ended before it was ready")
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // Ended already is as good.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

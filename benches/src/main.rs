@@ -9,8 +9,10 @@ mod client;
 mod flight;
 mod hdfs;
 mod median;
+mod peer;
 mod plan;
 mod report;
+mod wire;
 
 use anyhow::{Result, bail};
 
@@ -23,7 +25,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Bench = fn() -> Result<Report>;
 
 /// Every bench by name.
-const BENCHES: &[(&str, Bench)] = &[("flight", flight::run), ("hdfs", hdfs::run), ("plan", plan::run)];
+const BENCHES: &[(&str, Bench)] =
+    &[("flight", flight::run), ("hdfs", hdfs::run), ("plan", plan::run), ("wire", wire::run)];
 
 fn main() -> Result<()> {
     let wanted = std::env::args().nth(1).filter(|name| !name.is_empty());

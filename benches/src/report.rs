@@ -62,6 +62,12 @@ impl Line {
         Self { goal: Some(goal), holds, ..self }
     }
 
+    /// Holds a cost to a part of its peer's.
+    pub(crate) fn must_stay_within(self, goal: f64) -> Self {
+        let holds = self.ratio.is_some_and(|ratio| ratio <= goal);
+        Self { goal: Some(goal), holds, ..self }
+    }
+
     /// Holds a cost to a limit of its own, whatever a peer needs.
     pub(crate) fn at_most(self, limit: f64) -> Self {
         Self { goal: Some(limit), holds: self.ours <= limit, ..self }

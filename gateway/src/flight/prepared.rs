@@ -14,15 +14,14 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use penstock_daemon::Drain;
-use penstock_proto::{Code, Error, Note};
+use penstock_proto::Note;
 
 use super::body::Body;
 use super::places::Places;
 use super::queue::{Sender, Unsent, queue};
 use super::{Bound, StartError, server, unwritable};
-use crate::config::Config;
+use crate::config::{Config, DEFAULT_PART_BYTES};
 use crate::encode::Encoder;
-use crate::read::on_cpu;
 
 /// Serves the batches, each a step, over and over as often as that. Where it listens is all that counts of
 /// the configuration.
@@ -56,8 +55,9 @@ impl Service<Request<Incoming>> for Prepared {
     type Future = Ready<Result<Response<Body>, Infallible>>;
 
     fn call(&self, _: Request<Incoming>) -> Self::Future {
-        let largest = self.batches.iter().map(RecordBatch::get_array_memory_size).max().unwrap_or(0);
-        let (sender, messages) = queue(2 * largest as u64, self.drain.clone());
+        let sizes = self.batches.iter().map(|batch| batch.get_array_memory_size() as u64);
+        let part_bytes = sizes.fold(DEFAULT_PART_BYTES, u64::max);
+        let (sender, messages) = queue(2 * part_bytes, self.drain.clone());
         let prepared = self.clone();
         self.drain.spawn("stream of prepared batches", async move {
             if let Err(Unsent::Refused(error)) = prepared.send(&sender).await {
@@ -80,13 +80,7 @@ impl Prepared {
         let steps = self.times * self.batches.len() as u64;
         for step in 0..steps {
             let batch = self.batches[step as usize % self.batches.len()].clone();
-            let encoded = on_cpu(move || {
-                let messages = encoder.rows(batch, step, 0);
-                (encoder, messages)
-            });
-            let (returned, messages) = encoded.await.map_err(|panic| Error::chain(Code::Internal, &panic))?;
-            encoder = returned;
-            for message in messages.map_err(|e| unwritable(&e))? {
+            for message in encoder.rows(batch, step, 0).map_err(|e| unwritable(&e))? {
                 sender.send(message).await?;
             }
         }

@@ -7,7 +7,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use penstock_daemon::{Budget, Drain};
+use penstock_daemon::{Budget, Drain, Lease};
 use penstock_proto::Error;
 use tokio::sync::mpsc;
 
@@ -57,10 +57,9 @@ impl Sender {
     /// Queues a message when there is room for it.
     pub(super) async fn send(&self, message: Message) -> Result<(), Unsent> {
         let bytes = message.body_bytes() + message.header.len() as u64;
-        let lease = tokio::select! {
-            biased;
-            lease = self.room.lease(bytes) => lease,
-            () = self.hopeless() => return Err(Unsent::Left),
+        let lease = match self.room.try_lease(bytes) {
+            Some(lease) => lease,
+            None => self.wait_for(bytes).await?,
         };
         let rope = Rope::message(message, lease)?;
         self.queue.send(Ok(rope)).map_err(|_| Unsent::Left)
@@ -79,6 +78,17 @@ impl Sender {
 
     pub(super) fn is_leaving(&self) -> bool {
         self.drain.has_begun()
+    }
+
+    /// Waits until half of the room is free, so that of small messages not each one wakes the stream.
+    async fn wait_for(&self, bytes: u64) -> Result<Lease, Unsent> {
+        let mut lease = tokio::select! {
+            biased;
+            lease = self.room.lease(bytes.max(self.room.total() / 2)) => lease,
+            () = self.hopeless() => return Err(Unsent::Left),
+        };
+        lease.shrink_to(bytes);
+        Ok(lease)
     }
 
     /// Resolves when the gateway has been leaving for a while.

@@ -5,18 +5,22 @@
 //! while, and what is left then is closed. A peer that connects and asks nothing is not kept.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::Service;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use penstock_daemon::Drain;
 use penstock_proto::{Code, Error};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
@@ -31,9 +35,10 @@ const FIRST_REQUEST: Duration = Duration::from_secs(30);
 const LAST_WORD: Duration = Duration::from_secs(10);
 /// Accepting fails when files run out; connections that end bring some back.
 const OUT_OF_FILES: Duration = Duration::from_millis(100);
-/// Requests are small, so what a client may send unread is little. The largest frame is the protocol's own
-/// limit: the fewer frames, the fewer system calls.
+/// Requests are small, so what a client may send unread is little.
 const WINDOW_BYTES: u32 = 1 << 20;
+/// What a stream may hand to its connection ahead of the socket: several small messages for one wake-up.
+const SEND_BYTES: usize = 2 << 20;
 /// Of a peer's headers; a ticket travels in a body.
 const MAX_HEADERS_BYTES: u32 = 16 << 10;
 /// Streams of one connection; they share its window, so more gain nothing.
@@ -85,9 +90,12 @@ where
     };
     let asked = Arc::new(AtomicBool::new(false));
     let service = Asked { service, peer, asked: Arc::clone(&asked) };
-    let mut http = http2::Builder::new(TokioExecutor::new());
+    let (aside, mut answers_begun) = mpsc::unbounded_channel();
+    let mut answers = FuturesUnordered::new();
+    let mut http = http2::Builder::new(Aside(aside));
     http.initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
+        .max_send_buf_size(SEND_BYTES)
         .max_header_list_size(MAX_HEADERS_BYTES)
         .max_concurrent_streams(MAX_STREAMS);
     let mut connection = pin!(http.serve_connection(TokioIo::new(socket), service));
@@ -95,6 +103,10 @@ where
     let (mut is_leaving, mut is_told) = (false, false);
     loop {
         tokio::select! {
+            // Answers first: what they have ready goes out in the same turn.
+            biased;
+            Some(()) = answers.next() => {}
+            Some(answer) = answers_begun.recv() => answers.push(answer),
             served = &mut connection => {
                 if let Err(error) = served {
                     tracing::debug!(error = %Error::chain(Code::Internal, &error), "a connection broke");
@@ -118,6 +130,20 @@ where
                 silence.set(tokio::time::sleep(LAST_WORD));
             }
         }
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Keeps a connection's answers in the connection's own task. They share its lock and do next to nothing
+/// themselves, so on other threads they would wait for it and for each other.
+#[derive(Clone)]
+struct Aside(mpsc::UnboundedSender<Answer>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Aside {
+    fn execute(&self, answer: F) {
+        // A connection that is over wants no more.
+        let _unwanted = self.0.send(Box::pin(answer));
     }
 }
 

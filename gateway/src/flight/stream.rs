@@ -105,8 +105,13 @@ impl OpenStream {
             let Some(part) = self.steps.next().await.map_err(|e| Error::chain(e.code(), &e))? else { break };
             let (rows, is_last) = (part.rows, part.more == 0);
             let encoder = self.encoder;
-            let encoded = on_cpu(move || encode(encoder, part)).await;
-            let (encoder, messages) = encoded.map_err(|panic| Error::chain(Code::Internal, &panic))?;
+            // Encoding copies nothing: without rows to put together the pool costs more than the work.
+            let (encoder, messages) = match part.is_in_place() {
+                true => encode(encoder, part),
+                false => on_cpu(move || encode(encoder, part))
+                    .await
+                    .map_err(|panic| Error::chain(Code::Internal, &panic))?,
+            };
             self.encoder = encoder;
             for message in messages? {
                 metrics.bytes.increment(message.body_bytes());
@@ -123,7 +128,7 @@ impl OpenStream {
     }
 }
 
-/// Gathers a part and writes it, on the CPU pool.
+/// Gathers a part and writes it.
 fn encode(mut encoder: Encoder, part: Gathered) -> (Encoder, Result<Vec<Message>, Error>) {
     let (step, more) = (part.step, part.more);
     let messages = part

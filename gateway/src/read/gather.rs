@@ -2,7 +2,7 @@
 //!
 //! In: slices of decoded batches, and places in windows. Out: one record batch of those rows in that
 //! order. The promise: one slice alone is not copied, anything else is copied once. It waits for nothing:
-//! call [`Gathered::batch`] on the CPU pool.
+//! call [`Gathered::batch`] on the CPU pool, unless the rows are in place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,6 +49,11 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
+    /// Whether the rows lie together already, so that [`batch`](Self::batch) costs nothing.
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(self.taken.as_slice(), [Taken::Rows(_)])
+    }
+
     /// Puts the rows into one batch.
     pub(crate) fn batch(self) -> Result<RecordBatch, ReadError> {
         let Some(valid) = self.valid_rows else {
