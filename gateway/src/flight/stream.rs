@@ -106,11 +106,11 @@ impl OpenStream {
             let (rows, is_last) = (part.rows, part.more == 0);
             let encoder = self.encoder;
             // Encoding copies nothing: without rows to put together the pool costs more than the work.
-            let (encoder, messages) = match part.is_in_place() {
-                true => encode(encoder, part),
-                false => on_cpu(move || encode(encoder, part))
-                    .await
-                    .map_err(|panic| Error::chain(Code::Internal, &panic))?,
+            let (encoder, messages) = if part.is_in_place() {
+                encode(encoder, part)
+            } else {
+                let encoded = on_cpu(move || encode(encoder, part)).await;
+                encoded.map_err(|panic| Error::chain(Code::Internal, &panic))?
             };
             self.encoder = encoder;
             for message in messages? {
