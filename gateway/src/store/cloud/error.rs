@@ -174,7 +174,8 @@ impl Asked<'_> {
     }
 }
 
-fn advice(kind: Kind) -> &'static str {
+/// Where credentials of a family are looked for.
+pub(super) fn advice(kind: Kind) -> &'static str {
     match kind {
         Kind::S3 => {
             "see that AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE or the machine's role may list \

@@ -20,6 +20,7 @@ use object_store::{ClientOptions, ObjectStore, RetryConfig};
 use super::CloudError;
 use super::address::{Address, Kind};
 use super::connection::Connector;
+use super::error::advice;
 use super::fault::deepest;
 use super::profile::Profile;
 use crate::config::CloudConfig;
@@ -43,7 +44,10 @@ pub(super) fn client(
         Kind::Azure => azure(address, config, connector).build().map(|store| Arc::new(store) as _),
         Kind::Http => http(address, config, connector).build().map(|store| Arc::new(store) as _),
     };
-    built.map_err(|error| CloudError::Settings { store: address.root.clone(), reason: deepest(&error) })
+    built.map_err(|error| CloudError::Settings {
+        store: address.root.trim_end_matches('/').to_owned(),
+        reason: format!("{}: {}", deepest(&error), advice(address.kind)),
+    })
 }
 
 /// What `retry_timeout` says.
@@ -128,7 +132,8 @@ fn profile(address: &Address, config: &CloudConfig, needs_keys: bool) -> Result<
     let named = said("AWS_PROFILE");
     let name = named.map_or("default", String::as_str);
     let profile = Profile::read(&credentials, &settings, name);
-    let refused = |reason| CloudError::Settings { store: address.root.clone(), reason };
+    let store = address.root.trim_end_matches('/').to_owned();
+    let refused = |reason| CloudError::Settings { store, reason };
     if named.is_some() && !profile.is_there {
         return Err(refused(format!("AWS_PROFILE names {name:?}, which is in neither file of profiles")));
     }
