@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -48,6 +48,8 @@ pub(crate) enum Answer {
     Cut(usize),
     /// Nothing more comes after so many bytes of the body.
     Silence(usize),
+    /// The body comes byte by byte, and never falls silent.
+    Trickle,
     /// The range is announced to be another.
     OtherRange,
     /// The range is not looked at.
@@ -264,6 +266,10 @@ fn body(bytes: Vec<u8>, answer: Answer) -> Body {
             Body::from_stream(beginning(length).chain(broken))
         }
         Answer::Silence(length) => Body::from_stream(beginning(length).chain(stream::pending())),
+        Answer::Trickle => Body::from_stream(stream::unfold(bytes.into_iter(), async |mut bytes| {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Some((Ok::<_, std::io::Error>(Bytes::from(vec![bytes.next()?])), bytes))
+        })),
         _ => bytes.into(),
     }
 }

@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn what_no_store_knows_is_refused_by_name_and_never_with_its_value() {
-        let error = resolve(&["aws_regoin=secret"]).unwrap_err().to_string();
-        assert!(error.contains("\"aws_regoin\"") && !error.contains("secret"), "{error}");
+        let error = resolve(&["aws_nothing=secret"]).unwrap_err().to_string();
+        assert!(error.contains("\"aws_nothing\"") && !error.contains("secret"), "{error}");
         let error = resolve(&["secret"]).unwrap_err().to_string();
         assert!(error.contains("NAME=VALUE") && !error.contains("secret"), "{error}");
     }
