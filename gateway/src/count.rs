@@ -6,6 +6,7 @@
 //! stopped, and many who ask at once cause one. It knows no order and no rank.
 
 mod bounds;
+mod pages;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,6 @@ use tokio::sync::OnceCell;
 
 pub use self::state::{State, StateError};
 use crate::dataset::{Block, Filter, Snapshot};
-use crate::expression::Verdict;
 use crate::read::{passing, selected};
 
 /// Filters whose counts are kept: a few feeds in training.
@@ -63,8 +63,10 @@ pub struct Tally {
     pub none: u64,
     /// Blocks of which every row passes, as their statistics tell.
     pub all: u64,
-    /// Blocks that were read.
+    /// Blocks that were read, as far as statistics of their pages left anything open.
     pub read: u64,
+    /// Rows of these that were decoded.
+    pub decoded: u64,
 }
 
 /// A filter over a snapshot, being counted or counted.
@@ -145,34 +147,32 @@ impl Counter {
         // Collected first: a stream that maps borrows is not seen to be `Send`.
         let looks: Vec<_> = blocks_by_file(&snapshot.blocks)
             .into_iter()
-            .map(|blocks| async move { (blocks.clone(), bounds::verdicts(snapshot, blocks, filter).await) })
+            .map(|blocks| async move { (blocks.clone(), bounds::look(snapshot, blocks, filter).await) })
             .collect();
-        let mut verdicts = futures::stream::iter(looks).buffered(CONCURRENT_FILES);
+        let mut looks = futures::stream::iter(looks).buffered(CONCURRENT_FILES);
         let mut open = Vec::new();
-        while let Some((blocks, verdicts)) = verdicts.next().await {
-            for (block, verdict) in blocks.zip(verdicts) {
+        while let Some((blocks, left)) = looks.next().await {
+            for (block, left) in blocks.zip(left) {
                 let Range { start, end } = snapshot.blocks[block].rows;
-                match verdict {
-                    Verdict::None => {
-                        tally.none += 1;
-                        entry.known[block].store(0, Ordering::Relaxed);
-                    }
-                    Verdict::All => {
-                        tally.all += 1;
-                        entry.known[block].store(end - start, Ordering::Relaxed);
-                    }
-                    Verdict::Some => {
-                        tally.read += 1;
-                        open.push(block);
-                    }
+                if !left.rows.is_empty() {
+                    tally.read += 1;
+                    tally.decoded += left.rows.iter().map(|rows| rows.end - rows.start).sum::<u64>();
+                    open.push((block, left));
+                    continue;
                 }
+                match left.certain {
+                    0 => tally.none += 1,
+                    certain if certain == end - start => tally.all += 1,
+                    _ => tally.read += 1,
+                }
+                entry.known[block].store(left.certain, Ordering::Relaxed);
             }
         }
         let counts: Vec<_> = open
             .into_iter()
-            .filter(|&block| entry.known[block].load(Ordering::Relaxed) == UNKNOWN)
-            .map(|block| async move {
-                let rows = self.block(snapshot, block, filter).await?;
+            .filter(|&(block, _)| entry.known[block].load(Ordering::Relaxed) == UNKNOWN)
+            .map(|(block, left)| async move {
+                let rows = left.certain + self.block(snapshot, block, &left.rows, filter).await?;
                 entry.known[block].store(rows, Ordering::Relaxed);
                 Ok::<_, Error>(())
             })
@@ -182,9 +182,16 @@ impl Counter {
         Ok(tally)
     }
 
-    async fn block(&self, snapshot: &Snapshot, block: usize, filter: &Arc<Filter>) -> Result<u64, Error> {
+    /// How many of some rows of a block pass.
+    async fn block(
+        &self,
+        snapshot: &Snapshot,
+        block: usize,
+        rows: &[Range<u64>],
+        filter: &Arc<Filter>,
+    ) -> Result<u64, Error> {
         let _lease = self.lease(snapshot, block, filter).await?;
-        let Block { file, row_group, rows } = &snapshot.blocks[block];
+        let Block { file, row_group, .. } = &snapshot.blocks[block];
         let file = &snapshot.files[*file as usize];
         let passes = passing(file, *row_group as usize, selected(rows), filter).await;
         let passes = passes.map_err(|e| Error::chain(e.code(), &e))?;

@@ -31,7 +31,7 @@ use crate::store::Stores;
 pub use self::error::DatasetError;
 pub use self::filter::Filter;
 use self::footer::Footer;
-pub(crate) use self::footer::statistics;
+pub(crate) use self::footer::{page_index, statistics};
 use self::listing::Found;
 pub use self::location::Location;
 use self::location::Place;

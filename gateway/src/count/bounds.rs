@@ -1,4 +1,4 @@
-//! What a file's statistics tell of a filter, block by block.
+//! What a file's statistics tell of a filter, block by block: those of row groups, then those of pages.
 //!
 //! Statistics are only believed where they bound what they should: not those of the fields that older writers
 //! filled by another order, not those of INT96, and of columns that are values themselves and no parts of lists
@@ -11,13 +11,13 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
 
-use crate::dataset::{File, Filter, Snapshot, statistics};
+use super::pages::{Left, Pages};
+use crate::dataset::{Block, File, Filter, Snapshot, page_index, statistics};
 use crate::expression::{Bounds, ColumnBounds, Verdict};
 
-/// A verdict for each of some blocks of one file.
-pub(super) async fn verdicts(snapshot: &Snapshot, blocks: Range<usize>, filter: &Filter) -> Vec<Verdict> {
+/// What is left to read of each of some blocks of one file.
+pub(super) async fn look(snapshot: &Snapshot, blocks: Range<usize>, filter: &Filter) -> Vec<Left> {
     let blocks = &snapshot.blocks[blocks];
-    let undecided = || vec![Verdict::Some; blocks.len()];
     let Some(first) = blocks.first() else { return Vec::new() };
     let file = &snapshot.files[first.file as usize];
     let leaves = filter.leaves(&file.footer);
@@ -25,7 +25,7 @@ pub(super) async fn verdicts(snapshot: &Snapshot, blocks: Range<usize>, filter: 
         Ok(metadata) => metadata,
         Err(error) => {
             tracing::debug!(file = %file, %error, "read without its statistics");
-            return undecided();
+            return blocks.iter().map(whole).collect();
         }
     };
     let columns: Vec<(usize, Column)> = filter
@@ -34,7 +34,7 @@ pub(super) async fn verdicts(snapshot: &Snapshot, blocks: Range<usize>, filter: 
         .iter()
         .filter_map(|&place| Some((place, Column::new(file, &metadata, place)?)))
         .collect();
-    blocks
+    let verdicts: Vec<Verdict> = blocks
         .iter()
         .map(|block| {
             let row_group = block.row_group as usize;
@@ -42,7 +42,34 @@ pub(super) async fn verdicts(snapshot: &Snapshot, blocks: Range<usize>, filter: 
             let all = u64::try_from(metadata.row_group(row_group).num_rows()).unwrap_or(0);
             filter.predicate().prune(&RowGroup { columns: &columns, row_group, rows, is_whole: rows == all })
         })
-        .collect()
+        .collect();
+    let paged = match verdicts.contains(&Verdict::Some) {
+        true => page_index(file, metadata, &leaves).await,
+        false => None,
+    };
+    let left = |(block, verdict): (&Block, Verdict)| match verdict {
+        Verdict::None => Left { rows: Vec::new(), certain: 0 },
+        Verdict::All => Left { rows: Vec::new(), certain: block.rows.end - block.rows.start },
+        Verdict::Some => paged
+            .as_ref()
+            .and_then(|metadata| Pages::new(file, metadata, block.row_group as usize, filter))
+            .map_or_else(|| whole(block), |pages| pages.left(&block.rows, filter)),
+    };
+    blocks.iter().zip(verdicts).map(left).collect()
+}
+
+/// Nothing is known.
+fn whole(block: &Block) -> Left {
+    Left { rows: vec![block.rows.clone()], certain: 0 }
+}
+
+/// The only leaf of a column that is values itself and no part of lists or structures, and the column's name.
+pub(super) fn plain_leaf(file: &File, place: usize) -> Option<(usize, &str)> {
+    let schema = file.footer.parquet_schema();
+    let root = schema.root_schema().get_fields().get(place)?;
+    let leaf = (0..schema.num_columns()).find(|&leaf| schema.get_column_root_idx(leaf) == place)?;
+    let is_plain = root.is_primitive() && schema.column(leaf).max_rep_level() == 0;
+    is_plain.then(|| (leaf, root.name()))
 }
 
 /// A column's statistics, one value a row group.
@@ -56,14 +83,10 @@ struct Column {
 
 impl Column {
     fn new(file: &File, metadata: &ParquetMetaData, place: usize) -> Option<Self> {
+        let (leaf, name) = plain_leaf(file, place)?;
         let schema = file.footer.parquet_schema();
-        let root = schema.root_schema().get_fields().get(place)?;
-        let leaf = (0..schema.num_columns()).find(|&leaf| schema.get_column_root_idx(leaf) == place)?;
-        if !root.is_primitive() || schema.column(leaf).max_rep_level() > 0 {
-            return None;
-        }
         let groups = metadata.row_groups();
-        let converter = StatisticsConverter::try_new(root.name(), file.footer.schema(), schema)
+        let converter = StatisticsConverter::try_new(name, file.footer.schema(), schema)
             .ok()?
             .with_missing_null_counts_as_zero(false);
         let is_ordered = groups

@@ -53,7 +53,8 @@ proptest! {
     /// Whatever a writer notes, short bounds, old pages or nothing, every block's number is that of its rows.
     #[test]
     fn counts_are_those_of_the_rows(
-        condition in conditions(), groups in prop::collection::vec(tables(), 1..6), short in any::<bool>(),
+        condition in conditions(), short in any::<bool>(), page in 1usize..6,
+        groups in prop::collection::vec(prop::collection::vec(tables(), 1..5).prop_map(|parts| parts.concat()), 1..5),
         noted in prop::sample::select(vec![EnabledStatistics::None, EnabledStatistics::Chunk, EnabledStatistics::Page]),
         version in prop::sample::select(vec![WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0]),
     ) {
@@ -61,6 +62,9 @@ proptest! {
         let batches: Vec<RecordBatch> = groups.iter().map(|rows| batch(rows)).collect();
         let properties = WriterProperties::builder()
             .set_statistics_enabled(noted)
+            .set_data_page_row_count_limit(page)
+            .set_write_batch_size(1)
+            .set_column_index_truncate_length(short.then_some(1))
             .set_statistics_truncate_length(short.then_some(1))
             .set_writer_version(version)
             .build();
@@ -83,13 +87,36 @@ async fn statistics_spare_blocks() {
     let (snapshot, counter) = (snapshot(dir.path()).await, counter(None));
     let (counts, tally) = count(&counter, &snapshot, "w >= 25 AND w < 80").await;
     assert_eq!(counts, [0, 0, 5, 10, 10, 10, 10, 10, 0, 0]);
-    assert_eq!(tally, Tally { none: 4, all: 5, read: 1 });
+    assert_eq!(tally, Tally { none: 4, all: 5, read: 1, decoded: 10 });
     let (counts, tally) = count(&counter, &snapshot, "s LIKE '04%' OR d IS NOT NULL").await;
     assert_eq!((counts.iter().sum::<u64>(), tally.none), (10, 9));
     let (counts, tally) = count(&counter, &snapshot, "w % 2 = 0").await;
     assert_eq!((counts, tally.read), (vec![5; 10], 10));
     let (counts, tally) = count(&counter, &snapshot, "1 = 1").await;
     assert_eq!((counts, tally.all), (vec![10; 10], 10));
+}
+
+/// A thousand rows in one row group of pages of ten.
+#[tokio::test]
+async fn pages_spare_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = |i: i64| [Some(Value::Whole(i)), (i < 500).then_some(Value::Double(1.0)), None];
+    let rows: Vec<Row> = (0..1_000).map(row).collect();
+    let properties =
+        WriterProperties::builder().set_data_page_row_count_limit(10).set_write_batch_size(10).build();
+    write(&dir.path().join("a.parquet"), &[batch(&rows)], properties);
+    let (snapshot, counter) = (snapshot(dir.path()).await, counter(None));
+    for (filter, passing, decoded) in [
+        ("w = 123", 1, 10),
+        ("w < 95 OR w >= 995", 100, 20),
+        ("w >= 30 AND w < 60", 30, 0),
+        ("d IS NULL AND w < 505", 5, 10),
+        ("d IS NOT NULL", 500, 0),
+        ("w * 1 = 3", 1, 1_000),
+    ] {
+        let (counts, tally) = count(&counter, &snapshot, filter).await;
+        assert_eq!((counts, tally.decoded), (vec![passing], decoded), "{filter}");
+    }
 }
 
 /// A row group of many bytes is several blocks: each is counted by its own rows.
@@ -105,7 +132,7 @@ async fn parts_of_a_row_group_are_counted_apart() {
         .collect();
     let (counts, tally) = count(&counter(None), &Arc::new(parts), "w % 10 IN (2, 5) AND w >= 30").await;
     assert_eq!(counts, [[0; 6].as_slice(), &[1; 14]].concat());
-    assert_eq!(tally, Tally { none: 6, all: 0, read: 14 });
+    assert_eq!(tally, Tally { none: 6, all: 0, read: 14, decoded: 70 });
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use parquet::DecodeResult;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
-    FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataPushDecoder,
-    ParquetMetaDataReader, ParquetStatisticsPolicy,
+    ColumnChunkMask, FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions,
+    ParquetMetaDataPushDecoder, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
 use sha2::{Digest, Sha256};
 
@@ -28,6 +28,8 @@ const END_BYTES: u64 = 8;
 const MAX_FOOTER_BYTES: u64 = 256 << 20;
 /// Page locations of one file beyond this are left in the file: they would outweigh what they save.
 const MAX_OFFSET_INDEX_BYTES: u64 = 1 << 20;
+/// The page index of a filter's columns beyond this is left in the file: the pages themselves are read.
+const MAX_PAGE_INDEX_BYTES: u64 = 8 << 20;
 
 /// A parsed footer. Cloning shares it.
 #[derive(Clone)]
@@ -69,6 +71,56 @@ pub(crate) async fn statistics(file: &File, leaves: &[usize]) -> Result<ParquetM
         .with_column_stats_policy(ParquetStatisticsPolicy::skip_except(leaves))
         .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
     parse(&named, move || ParquetMetaDataReader::decode_metadata_with_options(&bytes, Some(&options))).await
+}
+
+/// A footer with the page index of some leaf columns, where the file has one that is whole and not too large.
+pub(crate) async fn page_index(
+    file: &File,
+    metadata: ParquetMetaData,
+    leaves: &[usize],
+) -> Option<ParquetMetaData> {
+    let source = Source { store: file.store.as_ref(), meta: &file.meta };
+    let (named, size) = (Named { file: file.to_string(), size: file.meta.size }, file.meta.size);
+    let length = page_index_bytes(&metadata, leaves)?;
+    if length > MAX_PAGE_INDEX_BYTES {
+        return None;
+    }
+    let mut decoder = ParquetMetaDataPushDecoder::try_new_with_metadata(size, metadata)
+        .ok()?
+        .with_page_index_policy(PageIndexPolicy::Required)
+        .with_page_index_mask(ColumnChunkMask::columns(leaves.iter().copied()));
+    loop {
+        let (returned, next) = parse(&named, move || {
+            let next = decoder.try_decode()?;
+            Ok((decoder, next))
+        })
+        .await
+        .ok()?;
+        decoder = returned;
+        match next {
+            DecodeResult::NeedsData(ranges) => {
+                for range in ranges {
+                    if range.end > size || range.end - range.start > 2 * MAX_PAGE_INDEX_BYTES {
+                        return None;
+                    }
+                    let bytes = source.fetch(&named, range.clone()).await.ok()?;
+                    decoder.push_range(range, bytes).ok()?;
+                }
+            }
+            DecodeResult::Data(metadata) => return Some(metadata),
+            DecodeResult::Finished => return None,
+        }
+    }
+}
+
+/// `None` where a chunk has no index.
+fn page_index_bytes(metadata: &ParquetMetaData, leaves: &[usize]) -> Option<u64> {
+    let chunks = metadata.row_groups().iter().flat_map(|group| leaves.iter().map(|&leaf| group.column(leaf)));
+    let mut lengths = chunks.map(|chunk| {
+        let (index, offsets) = (chunk.column_index_range()?, chunk.offset_index_range()?);
+        Some((index.end - index.start).saturating_add(offsets.end - offsets.start))
+    });
+    lengths.try_fold(0u64, |sum, length| Some(sum.saturating_add(length?)))
 }
 
 /// Where a footer's bytes are had from.

@@ -141,10 +141,10 @@ impl Filtered {
         let share = 100.0 * passing as f64 / of.max(1) as f64;
         writeln!(f, "  filter    {}", self.text)?;
         writeln!(f, "            passes {passing} of {of} rows ({share:.1} %)")?;
-        let Tally { none, all, read } = self.tally;
+        let Tally { none, all, read, decoded } = self.tally;
         writeln!(
             f,
-            "            statistics tell of {none} blocks that none passes, of {all} that all do; {read} read"
+            "            statistics tell of {none} blocks that none passes, of {all} that all do; {read} read, {decoded} rows of them"
         )
     }
 }

@@ -38,9 +38,9 @@ impl Passing {
     ) -> Result<RowSelection, ReadError> {
         let Range { start, end } = place.block_rows;
         let all = if place.of == end - start {
-            selected(&place.block_rows)
+            selected(std::slice::from_ref(&place.block_rows))
         } else {
-            let block = selected(&place.block_rows);
+            let block = selected(std::slice::from_ref(&place.block_rows));
             let passes = passing(file, place.row_group, block, &self.filter).await?;
             let found = passes.count_set_bits() as u64;
             if found != place.of {
@@ -67,10 +67,16 @@ fn to_the_end(rows: &RowSelection, of: u64) -> RowSelection {
     RowSelection::from(selectors)
 }
 
-/// Some neighbouring rows of a row group.
-pub(crate) fn selected(rows: &Range<u64>) -> RowSelection {
-    let (skipped, count) = (rows.start as usize, (rows.end - rows.start) as usize);
-    RowSelection::from(vec![RowSelector::skip(skipped), RowSelector::select(count)])
+/// Some rows of a row group, in rising ranges.
+pub(crate) fn selected(ranges: &[Range<u64>]) -> RowSelection {
+    let mut at = 0;
+    let mut selectors = Vec::with_capacity(2 * ranges.len());
+    for Range { start, end } in ranges {
+        selectors.push(RowSelector::skip((start - at) as usize));
+        selectors.push(RowSelector::select((end - start) as usize));
+        at = *end;
+    }
+    RowSelection::from(selectors)
 }
 
 /// For each of some rows of a row group, whether it passes.

@@ -211,7 +211,7 @@ impl Blocks {
 
     /// Finds the column that cannot be decoded by decoding each alone. Slow, and only on the way out.
     async fn blame(&self, place: &Place, error: ParquetError) -> ReadError {
-        let all = self.source.wanted(place, Some(selected(&place.block_rows)));
+        let all = self.source.wanted(place, Some(selected(std::slice::from_ref(&place.block_rows))));
         let mut found = (None, error);
         for (column, alone) in by_column(&all) {
             match self.read_through(place, alone).await {
