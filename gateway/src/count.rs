@@ -5,6 +5,7 @@
 //! the gateway's memory, and no block whose statistics decide; a pass that was given up goes on where it
 //! stopped, and many who ask at once cause one. It knows no order and no rank.
 
+mod bloom;
 mod bounds;
 mod pages;
 mod state;
@@ -24,6 +25,7 @@ use penstock_proto::{Code, Error, SnapshotId};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 
+use self::pages::Left;
 pub use self::state::{State, StateError};
 use crate::dataset::{Block, Filter, Snapshot};
 use crate::read::{passing, selected};
@@ -155,8 +157,6 @@ impl Counter {
             for (block, left) in blocks.zip(left) {
                 let Range { start, end } = snapshot.blocks[block].rows;
                 if !left.rows.is_empty() {
-                    tally.read += 1;
-                    tally.decoded += left.rows.iter().map(|rows| rows.end - rows.start).sum::<u64>();
                     open.push((block, left));
                     continue;
                 }
@@ -171,31 +171,39 @@ impl Counter {
         let counts: Vec<_> = open
             .into_iter()
             .filter(|&(block, _)| entry.known[block].load(Ordering::Relaxed) == UNKNOWN)
-            .map(|(block, left)| async move {
-                let rows = left.certain + self.block(snapshot, block, &left.rows, filter).await?;
-                entry.known[block].store(rows, Ordering::Relaxed);
-                Ok::<_, Error>(())
-            })
+            .map(|(block, left)| self.block(entry, snapshot, block, left, filter))
             .collect();
         let at_once = available_parallelism().map_or(4, |cores| 2 * cores.get());
-        futures::stream::iter(counts).buffer_unordered(at_once).try_collect::<()>().await?;
+        let counts: Vec<Tally> =
+            futures::stream::iter(counts).buffer_unordered(at_once).try_collect().await?;
+        for Tally { none, read, decoded, .. } in counts {
+            tally.none += none;
+            tally.read += read;
+            tally.decoded += decoded;
+        }
         Ok(tally)
     }
 
-    /// How many of some rows of a block pass.
+    /// Counts what is left of a block.
     async fn block(
         &self,
+        entry: &Entry,
         snapshot: &Snapshot,
         block: usize,
-        rows: &[Range<u64>],
+        left: Left,
         filter: &Arc<Filter>,
-    ) -> Result<u64, Error> {
+    ) -> Result<Tally, Error> {
         let _lease = self.lease(snapshot, block, filter).await?;
         let Block { file, row_group, .. } = &snapshot.blocks[block];
-        let file = &snapshot.files[*file as usize];
-        let passes = passing(file, *row_group as usize, selected(rows), filter).await;
+        let (file, row_group) = (&snapshot.files[*file as usize], *row_group as usize);
+        if left.certain == 0 && bloom::rules_out(file, row_group, filter).await {
+            entry.known[block].store(0, Ordering::Relaxed);
+            return Ok(Tally { none: 1, ..Tally::default() });
+        }
+        let passes = passing(file, row_group, selected(&left.rows), filter).await;
         let passes = passes.map_err(|e| Error::chain(e.code(), &e))?;
-        Ok(passes.count_set_bits() as u64)
+        entry.known[block].store(left.certain + passes.count_set_bits() as u64, Ordering::Relaxed);
+        Ok(Tally { read: 1, decoded: passes.len() as u64, ..Tally::default() })
     }
 
     async fn lease(&self, snapshot: &Snapshot, block: usize, filter: &Filter) -> Result<Lease, Error> {

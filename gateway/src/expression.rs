@@ -31,7 +31,7 @@ use arrow::error::ArrowError;
 pub use self::error::ExpressionError;
 use self::evaluate::evaluate;
 use self::kind::Kind;
-pub(crate) use self::prune::{Bounds, ColumnBounds, Verdict};
+pub(crate) use self::prune::{Bounds, ColumnBounds, OneOf, Verdict};
 use self::tree::{Node, Typed};
 
 /// A typed expression over some columns of a schema.
@@ -154,6 +154,11 @@ impl Predicate {
     /// How many of the rows with such bounds pass, as far as the bounds tell.
     pub(crate) fn prune(&self, bounds: &dyn Bounds) -> Verdict {
         prune::prune(&self.0.root, bounds)
+    }
+
+    /// Columns, by their places, that must have one of a few values where it is true.
+    pub(crate) fn one_of(&self) -> Vec<(usize, OneOf)> {
+        prune::one_of(&self.0.root)
     }
 }
 

@@ -53,7 +53,7 @@ proptest! {
     /// Whatever a writer notes, short bounds, old pages or nothing, every block's number is that of its rows.
     #[test]
     fn counts_are_those_of_the_rows(
-        condition in conditions(), short in any::<bool>(), page in 1usize..6,
+        condition in conditions(), short in any::<bool>(), page in 1usize..6, bloom in any::<bool>(),
         groups in prop::collection::vec(prop::collection::vec(tables(), 1..5).prop_map(|parts| parts.concat()), 1..5),
         noted in prop::sample::select(vec![EnabledStatistics::None, EnabledStatistics::Chunk, EnabledStatistics::Page]),
         version in prop::sample::select(vec![WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0]),
@@ -63,6 +63,7 @@ proptest! {
         let properties = WriterProperties::builder()
             .set_statistics_enabled(noted)
             .set_data_page_row_count_limit(page)
+            .set_bloom_filter_enabled(bloom)
             .set_write_batch_size(1)
             .set_column_index_truncate_length(short.then_some(1))
             .set_statistics_truncate_length(short.then_some(1))
@@ -117,6 +118,30 @@ async fn pages_spare_rows() {
         let (counts, tally) = count(&counter, &snapshot, filter).await;
         assert_eq!((counts, tally.decoded), (vec![passing], decoded), "{filter}");
     }
+}
+
+#[tokio::test]
+async fn bloom_filters_spare_blocks() {
+    let dir = tempfile::tempdir().unwrap();
+    // Every row group spans all values, so that bounds tell nothing.
+    let row = |i: i64| [Some(Value::Whole(i)), None, Some(Value::Text(format!("{i:03}")))];
+    let groups: Vec<RecordBatch> =
+        (0..10).map(|group| batch(&(0..100).map(|i| row(i * 10 + group)).collect::<Vec<_>>())).collect();
+    let properties = WriterProperties::builder().set_bloom_filter_enabled(true).build();
+    write(&dir.path().join("a.parquet"), &groups, properties);
+    let (snapshot, counter) = (snapshot(dir.path()).await, counter(None));
+    for (filter, passing) in [
+        ("w = 503", 1),
+        ("'503' = s AND w > 0", 1),
+        ("w IN (503, 513, 523) AND d IS NULL", 3),
+        ("s IN ('503', 'nowhere')", 1),
+    ] {
+        let (counts, tally) = count(&counter, &snapshot, filter).await;
+        assert_eq!((counts[3], counts.iter().sum::<u64>()), (passing, passing), "{filter}");
+        assert!(tally.none >= 7, "{filter}: a filter of one in a hundred errs seldom, {tally:?}");
+    }
+    let (_, tally) = count(&counter, &snapshot, "NOT w = 503").await;
+    assert_eq!(tally.read, 10);
 }
 
 /// A row group of many bytes is several blocks: each is counted by its own rows.

@@ -43,6 +43,13 @@ pub(crate) struct ColumnBounds {
     pub(crate) rows: u64,
 }
 
+/// Values of which a column must have one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OneOf {
+    Whole(Vec<i128>),
+    Text(Vec<String>),
+}
+
 /// What a condition may be for some of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Outcomes {
@@ -57,6 +64,39 @@ pub(super) fn prune(condition: &Node, bounds: &dyn Bounds) -> Verdict {
         Outcomes { no: false, null: false, .. } => Verdict::All,
         _ => Verdict::Some,
     }
+}
+
+/// Columns that must have one of a few values where a condition is true.
+pub(super) fn one_of(condition: &Node) -> Vec<(usize, OneOf)> {
+    match condition {
+        Node::And(all) => all.iter().flat_map(one_of).collect(),
+        Node::Compare { op: Comparison::Equal, left, right } => match (left.as_ref(), right.as_ref()) {
+            (Node::Column(place), Node::Literal(value)) | (Node::Literal(value), Node::Column(place)) => {
+                constant(value).map(|value| (*place, value)).into_iter().collect()
+            }
+            _ => Vec::new(),
+        },
+        Node::In { value, set } => match (value.as_ref(), set) {
+            (Node::Column(place), Set::Whole(set)) => {
+                vec![(*place, OneOf::Whole(set.iter().copied().collect()))]
+            }
+            (Node::Column(place), Set::Text(set)) => {
+                vec![(*place, OneOf::Text(set.iter().cloned().collect()))]
+            }
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// An integer or a text.
+fn constant(value: &ArrayRef) -> Option<OneOf> {
+    let value = Values { array: ArrayRef::clone(value), is_scalar: true };
+    if value.array.data_type() == &DataType::Null || value.array.is_null(0) {
+        return None;
+    }
+    let text = || text(&value).map(|value| OneOf::Text(vec![value.to_owned()]));
+    whole(&value).map(|value| OneOf::Whole(vec![value])).or_else(text)
 }
 
 impl Outcomes {
