@@ -12,7 +12,7 @@ use parquet::bloom_filter::Sbbf;
 use super::bounds::plain_leaf;
 use crate::dataset::{File, Filter};
 use crate::expression::OneOf;
-use crate::read::fetch;
+use crate::read::{fetch, on_cpu};
 
 /// Larger ones cost more than they spare.
 const MAX_BYTES: u64 = 1 << 20;
@@ -22,17 +22,20 @@ pub(super) async fn rules_out(file: &File, row_group: usize, filter: &Filter) ->
     for (place, wanted) in filter.predicate().one_of() {
         let Some((range, physical)) = bloom_range(file, row_group, place) else { continue };
         let Ok(bytes) = fetch(file, &[range]).await else { continue };
-        let Some(bloom) = bytes.first().and_then(|bytes| Sbbf::from_bytes(bytes).ok()) else { continue };
         let is_unsigned = is_unsigned(file.footer.schema().field(place).data_type());
-        let may_hold = match &wanted {
-            OneOf::Whole(values) => {
-                values.iter().any(|&value| may_hold(&bloom, value, physical, is_unsigned))
-            }
-            OneOf::Text(values) => {
-                physical != Type::BYTE_ARRAY || values.iter().any(|value| bloom.check(value.as_str()))
-            }
-        };
-        if !may_hold {
+        let look = on_cpu(move || {
+            let bloom = bytes.first().and_then(|bytes| Sbbf::from_bytes(bytes).ok())?;
+            (bloom.num_blocks() > 0).then(|| match &wanted {
+                OneOf::Whole(values) => {
+                    values.iter().all(|&value| !may_hold(&bloom, value, physical, is_unsigned))
+                }
+                OneOf::Text(values) => {
+                    physical == Type::BYTE_ARRAY && values.iter().all(|value| !bloom.check(value.as_str()))
+                }
+            })
+        });
+        // What falls over a garbled one is no reason to stop.
+        if look.await.ok().flatten() == Some(true) {
             return true;
         }
     }

@@ -152,7 +152,7 @@ async fn evaluated(
         (decoder, passes, needed) = job.await.map_err(fell)?;
         match needed? {
             Some(ranges) => {
-                let bytes = fetch::fetch(file, &ranges).await.map_err(Broken::Elsewhere)?;
+                let bytes = fetch(file, &ranges).await.map_err(Broken::Elsewhere)?;
                 decoder.push(ranges, bytes).map_err(Broken::Page)?;
             }
             None => return Ok(passes.finish()),

@@ -189,7 +189,7 @@ impl Blocks {
             match next.map_err(Broken::Page)? {
                 Next::Needs(ranges) => {
                     let file = self.source.file(place);
-                    let bytes = fetch::fetch(file, &ranges).await.map_err(Broken::Elsewhere)?;
+                    let bytes = fetch(file, &ranges).await.map_err(Broken::Elsewhere)?;
                     decoder.push(ranges, bytes).map_err(Broken::Page)?;
                 }
                 Next::Rows(batch) if batch.num_rows() == 0 => {}
