@@ -42,8 +42,8 @@ impl Link {
     pub(super) async fn dial(&self, address: &Address) -> Result<Socket, Error> {
         let connect = async {
             match address {
-                Address::Unix(path) => UnixStream::connect(path).await.map(Socket::Unix),
-                Address::Tcp(host_and_port) => tcp(host_and_port).await.map(Socket::Tcp),
+                Address::Unix(path) => UnixStream::connect(path).await.and_then(Socket::unix),
+                Address::Tcp(host_and_port) => tcp(host_and_port).await.and_then(Socket::tcp),
                 Address::Tls(host_and_port) => {
                     tls(&self.trust, host_and_port).await.map(|stream| Socket::Tls(Box::new(stream)))
                 }

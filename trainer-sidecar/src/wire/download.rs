@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use penstock_proto::{Code, Error};
-use tokio::time::timeout;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::envelope::Message;
 use super::receiver::Receiver;
@@ -20,7 +20,8 @@ use super::socket::Socket;
 
 /// Read at once besides a body. Little, for what of the next body comes with it is copied.
 const STAGING_BYTES: usize = 16 << 10;
-/// Silence after which the peer is asked whether it is there, and after which it is not.
+/// Between looks at whether the peer said anything. After one without, it is asked whether it is there; after
+/// the next, it is not.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// What is said to whom.
@@ -36,8 +37,23 @@ pub(crate) struct Download {
     socket: Option<Socket>,
     receiver: Receiver,
     staging: Box<[u8]>,
-    /// Whether the peer was asked and nothing came since.
-    asked: bool,
+    looks: Interval,
+    quiet: Quiet,
+}
+
+/// How quiet the peer has been at the looks since it last said something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quiet {
+    Not,
+    SinceLook,
+    SinceAsked,
+}
+
+/// What came of waiting.
+enum Exchanged {
+    Read(usize),
+    /// It is time to look.
+    Look,
 }
 
 impl Download {
@@ -54,8 +70,10 @@ impl Download {
     ) -> Result<Self, Error> {
         let sender = Sender::new(target.scheme, target.authority, ticket, window);
         let receiver = Receiver::new(sender, window, rooms);
-        let mut download =
-            Self { socket: Some(socket), receiver, staging: vec![0; STAGING_BYTES].into(), asked: false };
+        let mut looks = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let staging = vec![0; STAGING_BYTES].into();
+        let mut download = Self { socket: Some(socket), receiver, staging, looks, quiet: Quiet::Not };
         while !download.receiver.has_begun() {
             match download.receiver.end() {
                 Some(Err(error)) => return Err(error),
@@ -93,20 +111,30 @@ impl Download {
 
     /// Writes what waits, and reads once.
     async fn go_on(&mut self) {
-        let Self { socket: Some(socket), receiver, staging, asked } = self else { return };
-        let exchanged = timeout(KEEP_ALIVE, poll_fn(|cx| exchange(socket, receiver, staging, cx))).await;
-        let silent = exchanged.is_err();
-        match exchanged {
-            Ok(Ok(0)) => receiver.fail(broken("the gateway closed the connection".to_owned())),
-            Ok(Ok(bytes)) => receiver.read(bytes, staging),
-            Ok(Err(error)) => receiver.fail(Error::chain(Code::Unreachable, &error)),
-            Err(_) if *asked => {
-                let silence = 2 * KEEP_ALIVE.as_secs();
-                receiver.fail(broken(format!("the gateway's machine is silent for {silence}s")));
+        let Self { socket: Some(socket), receiver, staging, looks, quiet } = self else { return };
+        let exchanged = poll_fn(|cx| match exchange(socket, receiver, staging, cx) {
+            Poll::Pending => looks.poll_tick(cx).map(|_| Ok(Exchanged::Look)),
+            read => read.map_ok(Exchanged::Read),
+        });
+        match exchanged.await {
+            Ok(Exchanged::Read(0)) => receiver.fail(broken("the gateway closed the connection".to_owned())),
+            Ok(Exchanged::Read(bytes)) => {
+                *quiet = Quiet::Not;
+                receiver.read(bytes, staging);
             }
-            Err(_) => receiver.sender.ping(),
+            Ok(Exchanged::Look) => match *quiet {
+                Quiet::Not => *quiet = Quiet::SinceLook,
+                Quiet::SinceLook => {
+                    receiver.sender.ping();
+                    *quiet = Quiet::SinceAsked;
+                }
+                Quiet::SinceAsked => {
+                    let silence = 2 * KEEP_ALIVE.as_secs();
+                    receiver.fail(broken(format!("the gateway's machine is silent for {silence}s")));
+                }
+            },
+            Err(error) => receiver.fail(Error::chain(Code::Unreachable, &error)),
         }
-        *asked = silent;
         if receiver.has_ended() {
             self.socket = None;
         }

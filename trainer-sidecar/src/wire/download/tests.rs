@@ -57,7 +57,7 @@ impl Peer {
 /// A stream that has begun, and its peer.
 async fn begun() -> (Download, Peer) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let socket = Socket::Tcp(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+    let socket = Socket::tcp(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap()).unwrap();
     let mut peer = Peer(listener.accept().await.unwrap().0);
     let rooms = Rooms::new(WINDOW, 1 << 20);
     let greet = async {
@@ -95,7 +95,7 @@ async fn a_stream_comes_to_its_end() {
 #[tokio::test]
 async fn a_refusal_is_the_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let socket = Socket::Tcp(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+    let socket = Socket::tcp(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap()).unwrap();
     let mut peer = Peer(listener.accept().await.unwrap().0);
     let refuse = async {
         peer.say(Kind::Settings, 0, 0, &[]).await;
@@ -162,10 +162,10 @@ async fn a_machine_that_vanished_is_noticed() {
     let (mut download, _peer) = begun().await;
     // From here on nothing moves but time.
     tokio::time::pause();
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     let error = download.next().await.unwrap_err();
     assert!(error.message.contains("silent"), "{error}");
-    assert_eq!(begun.elapsed().as_secs(), 2 * KEEP_ALIVE.as_secs());
+    assert!((2 * KEEP_ALIVE..4 * KEEP_ALIVE).contains(&begun.elapsed()), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
