@@ -11,6 +11,7 @@ mod hdfs;
 mod median;
 mod peer;
 mod plan;
+mod receive;
 mod report;
 mod wire;
 
@@ -25,16 +26,27 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Bench = fn() -> Result<Report>;
 
 /// Every bench by name.
-const BENCHES: &[(&str, Bench)] =
-    &[("flight", flight::run), ("hdfs", hdfs::run), ("plan", plan::run), ("wire", wire::run)];
+const BENCHES: &[(&str, Bench)] = &[
+    ("flight", flight::run),
+    ("hdfs", hdfs::run),
+    ("plan", plan::run),
+    ("receive", receive::run),
+    ("wire", wire::run),
+];
 
 fn main() -> Result<()> {
-    let wanted = std::env::args().nth(1).filter(|name| !name.is_empty());
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    if let Some((first, rest)) = arguments.split_first()
+        && first == receive::READ
+    {
+        return receive::read(rest);
+    }
+    let wanted = arguments.first().filter(|name| !name.is_empty());
     let known = || BENCHES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let chosen: Vec<_> =
-        BENCHES.iter().filter(|(name, _)| wanted.as_deref().is_none_or(|wanted| wanted == *name)).collect();
+        BENCHES.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name)).collect();
     if chosen.is_empty() {
-        bail!("no bench is called {}: there are {}", wanted.unwrap_or_default(), known());
+        bail!("no bench is called {}: there are {}", wanted.map_or("", String::as_str), known());
     }
     for (name, bench) in chosen {
         let report = bench()?;

@@ -23,19 +23,19 @@ use crate::report::{Line, Report};
 /// Interleaved runs a figure is the median of.
 const RUNS: usize = 5;
 /// Sent in a run.
-const RUN_BYTES: usize = 1 << 30;
+pub(crate) const RUN_BYTES: usize = 1 << 30;
 const COLUMNS: usize = 8;
 
 /// A batch, and what of the others' CPU seconds ours may use at most.
-struct Kind {
-    what: &'static str,
+pub(crate) struct Kind {
+    pub(crate) what: &'static str,
     rows: usize,
     has_text: bool,
     of_pyarrow: f64,
     of_arrow_flight: f64,
 }
 
-const KINDS: [Kind; 3] = [
+pub(crate) const KINDS: [Kind; 3] = [
     Kind { what: "256 KiB", rows: 8 << 10, has_text: false, of_pyarrow: 0.8, of_arrow_flight: 0.75 },
     Kind { what: "4 MiB", rows: 128 << 10, has_text: false, of_pyarrow: 0.8, of_arrow_flight: 0.3 },
     Kind {
@@ -113,7 +113,7 @@ fn measure(kind: &Kind, runtime: &tokio::runtime::Handle) -> Result<Vec<Line>> {
 }
 
 impl Kind {
-    fn batch(&self) -> Result<RecordBatch> {
+    pub(crate) fn batch(&self) -> Result<RecordBatch> {
         let numbers = |column: usize| -> ArrayRef {
             Arc::new(Float32Array::from_iter_values((0..self.rows).map(|row| (row * (column + 1)) as f32)))
         };
@@ -127,7 +127,7 @@ impl Kind {
     }
 }
 
-fn write(batch: &RecordBatch, path: &Path) -> Result<()> {
+pub(crate) fn write(batch: &RecordBatch, path: &Path) -> Result<()> {
     let file = File::create(path).context("cannot write the batch")?;
     let mut writer = FileWriter::try_new(file, &batch.schema())?;
     writer.write(batch)?;
