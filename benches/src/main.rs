@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a bench talks to a person")]
 
 mod client;
+mod decode;
 mod flight;
 mod hdfs;
 mod median;
@@ -27,6 +28,7 @@ type Bench = fn() -> Result<Report>;
 
 /// Every bench by name.
 const BENCHES: &[(&str, Bench)] = &[
+    ("decode", decode::run),
     ("flight", flight::run),
     ("hdfs", hdfs::run),
     ("plan", plan::run),

@@ -19,3 +19,4 @@ pub mod store;
 
 pub use config::Config;
 pub use flight::{Bound, Gateway, StartError};
+pub use read::decode_file;

@@ -29,9 +29,10 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder, RowGroupSelection};
 use parquet::errors::ParquetError;
+use parquet::file::reader::ChunkReader as _;
 
 use self::pages::Held;
 use self::split::Split;
@@ -163,6 +164,36 @@ fn fitted(batch: RecordBatch) -> RecordBatch {
     columns.iter_mut().for_each(|column| column.shrink_to_fit());
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema, columns, &options).expect("the same columns under their schema")
+}
+
+/// Decodes a whole file that is in memory as streams decode it, `batch_rows` rows at a time, for benches to
+/// hold beside other readers.
+///
+/// # Errors
+/// When it is no Parquet or cannot be decoded.
+pub fn decode_file(
+    file: &Bytes,
+    batch_rows: usize,
+    mut take: impl FnMut(RecordBatch),
+) -> Result<(), ParquetError> {
+    let footer = ArrowReaderMetadata::load(file, ArrowReaderOptions::new())?;
+    for row_group in 0..footer.metadata().num_row_groups() {
+        let wanted = Wanted { footer: footer.clone(), row_group, columns: ProjectionMask::all(), rows: None };
+        let mut decoder = Decoder::new(wanted, batch_rows)?;
+        loop {
+            match decoder.next()? {
+                Next::Needs(ranges) => {
+                    let cut =
+                        |range: &Range<u64>| file.get_bytes(range.start, (range.end - range.start) as usize);
+                    let bytes = ranges.iter().map(cut).collect::<Result<_, _>>()?;
+                    decoder.push(ranges, bytes)?;
+                }
+                Next::Rows(batch) => take(batch),
+                Next::Done => break,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The wanted leaf columns one by one, to find out which of them is broken.

@@ -153,9 +153,15 @@ impl<T: Element> Lists for Column<T> {
     fn read(&mut self, steps: &[RowSelector]) -> Result<ArrayRef, Odd> {
         let rows = selected(steps);
         let believed = BELIEVED_BYTES / size_of::<T>();
+        let expected = rows.saturating_mul(self.mean);
+        // Where lengths differ a batch may hold a little more than the mean, and is not to be moved for it.
+        let spare = match self.field.data_type() {
+            DataType::FixedSizeList(..) => 0,
+            _ => expected / 8,
+        };
         let mut batch = Batch {
             offsets: Vec::with_capacity(rows.min(believed) + 1),
-            values: Vec::with_capacity(rows.saturating_mul(self.mean).min(believed)),
+            values: Vec::with_capacity(expected.saturating_add(spare).min(believed)),
         };
         for step in steps {
             self.walk(step.row_count, (!step.skip).then_some(&mut batch))?;

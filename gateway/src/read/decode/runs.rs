@@ -58,6 +58,7 @@ impl Runs {
     }
 
     /// The current run, of which something is left.
+    #[inline]
     pub(super) fn current(&mut self) -> Result<Run, Odd> {
         if self.run.left() == 0 {
             self.run = self.load()?;
@@ -66,6 +67,7 @@ impl Runs {
     }
 
     /// Passes values of the current run.
+    #[inline]
     pub(super) fn pass(&mut self, count: usize) {
         match &mut self.run {
             Run::Repeated { left, .. } => *left -= count,

@@ -8,7 +8,6 @@ mod writers;
 use arrow::array::ArrayRef;
 use arrow::compute::concat_batches;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::arrow_reader::RowSelector;
 use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::properties::WriterProperties;

@@ -13,7 +13,7 @@ use super::element::Element;
 use super::runs::{Run, Runs};
 use super::unpack::unpack;
 
-/// Indices written out at once.
+/// Values looked up at once.
 const BLOCK: usize = 1024;
 
 const SHORT: Odd = Odd::Other("a page with fewer values than its levels say");
@@ -145,15 +145,17 @@ impl<T: Element> Dictionary<T> {
                 }
                 Run::Packed { start, passed, .. } => {
                     let packed = &runs.bytes()[start..];
-                    let mut block = [0; BLOCK];
+                    let values = self.values.as_slice();
+                    let last = values.len().checked_sub(1).ok_or(BEYOND)?;
+                    let (mut block, mut most) = ([T::default(); BLOCK], 0);
                     for first in (0..some).step_by(BLOCK) {
                         let block = &mut block[..BLOCK.min(some - first)];
-                        unpack(packed, runs.width(), passed + first, block);
-                        let most = block.iter().fold(0, |most, &index| most.max(index));
-                        if most as usize >= self.values.len() {
-                            return Err(BEYOND);
-                        }
-                        out.extend(block.iter().map(|&index| self.values[index as usize]));
+                        let of = |index| values[last.min(index as usize)];
+                        most = most.max(unpack(packed, runs.width(), passed + first, block, of));
+                        out.extend_from_slice(block);
+                    }
+                    if most as usize > last {
+                        return Err(BEYOND);
                     }
                 }
             }
