@@ -24,8 +24,8 @@ use penstock_proto::Code;
 use crate::store::StoreError;
 
 pub(crate) use self::cpu::{Panicked, run as on_cpu};
-pub(crate) use self::fetch::fetch;
 pub use self::decode::decode_file;
+pub(crate) use self::fetch::fetch;
 pub(crate) use self::gather::Gathered;
 pub(crate) use self::hydrate::plain_schema;
 pub(crate) use self::need::{Need, block_bytes};
