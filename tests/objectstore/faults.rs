@@ -140,10 +140,12 @@ async fn whatever_lasts_ends_in_one_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_trickles_is_given_up() {
-    let trickling = |asked: &Asked| if asked.sort == Sort::Get { Answer::Trickle } else { Answer::Right };
-    let (store, _directory) = store(SMALL, trickling).await;
-    let error = refusal(URI, &config(&store.endpoint(), &[("retry_timeout", "1s")])).await;
-    assert!(error.message.contains("comes too slowly"), "{}", error.message);
+    for sort in [Sort::List, Sort::Get] {
+        let trickling = move |asked: &Asked| if asked.sort == sort { Answer::Trickle } else { Answer::Right };
+        let (store, _directory) = store(SMALL, trickling).await;
+        let error = refusal(URI, &config(&store.endpoint(), &[("retry_timeout", "1s")])).await;
+        assert!(error.message.contains("comes too slowly"), "{}", error.message);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

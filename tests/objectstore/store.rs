@@ -143,7 +143,8 @@ impl State {
             return refusal(status, code, header, sort);
         }
         if sort == Sort::List {
-            return self.list(request.uri().query().unwrap_or_default());
+            let listed = self.list(request.uri().query().unwrap_or_default());
+            return Response::new(body(listed.into_bytes(), answer));
         }
         let Some(content) = content else { return refusal(404, "NoSuchKey", None, sort) };
         let tag = match answer {
@@ -172,7 +173,7 @@ impl State {
         response.body(if sort == Sort::Head { Body::empty() } else { body(bytes, answer) }).unwrap()
     }
 
-    fn list(&self, query: &str) -> Response<Body> {
+    fn list(&self, query: &str) -> String {
         let said = |name: &str| {
             let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
             decode(value.unwrap_or_default())
@@ -210,7 +211,7 @@ impl State {
         let next = first + PAGE;
         let has_more = next < entries.len();
         let page: String = entries.into_iter().skip(first).take(PAGE).collect();
-        let xml = match (is_azure, has_more) {
+        match (is_azure, has_more) {
             (true, _) => {
                 let marker = if has_more { next.to_string() } else { String::new() };
                 format!(
@@ -224,8 +225,7 @@ impl State {
             (false, false) => {
                 format!("<ListBucketResult><IsTruncated>false</IsTruncated>{page}</ListBucketResult>")
             }
-        };
-        Response::new(xml.into())
+        }
     }
 }
 

@@ -20,8 +20,9 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
     HttpService, ReqwestConnector,
 };
+use tokio::time::Sleep;
 
-use super::fault::Fault;
+use super::fault::{Fault, How};
 use super::metrics::StoreMetrics;
 use super::pace::{Pace, Turn};
 use super::patience::{Patience, Trying};
@@ -83,7 +84,9 @@ impl Connection {
                 Ok(answer) => {
                     turn.succeeded();
                     let (parts, body) = answer.into_parts();
-                    let body = Counted { body, turn: Some(turn), metrics: Arc::clone(metrics) };
+                    let longest = patience.longest_of(body.size_hint().lower());
+                    let deadline = Box::pin(tokio::time::sleep(longest));
+                    let body = Counted { body, turn: Some(turn), metrics: Arc::clone(metrics), deadline };
                     return Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)));
                 }
                 Err(fault) => fault,
@@ -156,11 +159,13 @@ fn carried(fault: Fault) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, fault)
 }
 
-/// A body whose bytes are counted, and whose end ends the turn.
+/// A body whose bytes are counted, and whose end ends the turn; it ends in bounded time.
 struct Counted {
     body: HttpResponseBody,
     turn: Option<Turn>,
     metrics: Arc<StoreMetrics>,
+    /// Who trickles never falls silent.
+    deadline: Pin<Box<Sleep>>,
 }
 
 impl Body for Counted {
@@ -179,6 +184,11 @@ impl Body for Counted {
             }
             Poll::Ready(_) => self.turn = None,
             Poll::Pending => {}
+        }
+        if self.turn.is_some() && self.deadline.as_mut().poll(context).is_ready() {
+            self.turn = None;
+            let fault = Fault::Unreached { how: How::Silent, reason: "it comes too slowly".to_owned() };
+            return Poll::Ready(Some(Err(carried(fault))));
         }
         polled
     }

@@ -10,9 +10,12 @@ use futures::StreamExt as _;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use object_store::client::{HttpError, HttpErrorKind, HttpResponseBody};
+use tokio::time::timeout;
 
 /// More of a refusal is not read.
 const LONGEST_REFUSAL: usize = 16 << 10;
+/// Nor is it waited for longer.
+const LONGEST_WORDS: Duration = Duration::from_secs(10);
 
 /// What stands in errors of TLS, which have no kind of their own.
 const OF_TLS: [&str; 5] = ["certificate", "tls", "corrupt message", "handshake", "alert"];
@@ -57,7 +60,7 @@ impl Fault {
     /// Reads a refusal, its body included.
     pub(super) async fn refused(status: StatusCode, headers: &HeaderMap, body: HttpResponseBody) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = beginning(body).await;
+        let body = timeout(LONGEST_WORDS, beginning(body)).await.unwrap_or_default();
         let code = element(&body, "Code").or_else(|| text("x-ms-error-code")).unwrap_or_default();
         Self::Refused {
             status,

@@ -24,7 +24,15 @@ impl Patience {
     pub(super) const OF_A_STORE: Self = Self { faults: 6, longest: Duration::from_secs(120) };
     /// For what gives credentials: mostly it is there, or is not.
     pub(super) const OF_CREDENTIALS: Self = Self { faults: 1, longest: Duration::from_secs(10) };
+
+    /// How long so many bytes may take, with a second request that is borne as long as the first.
+    pub(super) fn longest_of(&self, bytes: u64) -> Duration {
+        self.longest * 2 + Duration::from_secs(bytes / SLOWEST_BYTES_PER_SECOND)
+    }
 }
+
+/// Who gives less is given up, though something comes.
+const SLOWEST_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// The pause after the first fault, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

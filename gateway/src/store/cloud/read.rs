@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 use std::pin::pin;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -22,9 +21,6 @@ use super::{Bucket, CloudError};
 
 /// A connection that gives this much before it breaks is one to go on with.
 const PROGRESS_BYTES: u64 = 1 << 20;
-
-/// Who trickles is given up, though something comes.
-const SLOWEST_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// Bytes of a range, as they came.
 pub(super) struct Part {
@@ -54,9 +50,7 @@ impl Bucket {
         demand: &Demand,
         range: Range<u64>,
     ) -> Result<Part, CloudError> {
-        let seconds = (range.end - range.start) / SLOWEST_BYTES_PER_SECOND;
-        // A second request is borne as long as the first.
-        let longest = self.0.patience.longest * 2 + Duration::from_secs(seconds);
+        let longest = self.0.patience.longest_of(range.end - range.start);
         match timeout(longest, self.persist(location, demand, range)).await {
             Ok(ended) => ended,
             Err(_) => Err(CloudError::Slow { place: self.asked(location).place(), after: longest }),
