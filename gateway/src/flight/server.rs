@@ -29,10 +29,8 @@ use super::listener::{Accepted, Listener, Peer};
 
 /// A server that leaves waits this long for its last streams, then closes their connections.
 const LAST_STREAMS: Duration = Duration::from_secs(10);
-/// Whoever has asked for nothing by then is told to come again.
-const FIRST_REQUEST: Duration = Duration::from_secs(30);
-/// Whoever has not understood that by then is hung up on.
-const LAST_WORD: Duration = Duration::from_secs(10);
+/// Whoever has asked for nothing by then is told to come again, and after as long again hung up on.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Accepting fails when files run out; connections that end bring some back.
 const OUT_OF_FILES: Duration = Duration::from_millis(100);
 /// Requests are small, so what a client may send unread is little.
@@ -58,7 +56,7 @@ where
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => {
-                    let connection = connection(accepted, service.clone(), drain.clone());
+                    let connection = connection(accepted, service.clone(), drain.clone(), PATIENCE);
                     // A child of the server's own task, which the drain knows by name: it ends with the set.
                     connections.spawn(connection.in_current_span());
                 }
@@ -77,8 +75,8 @@ where
     }
 }
 
-/// Serves one peer until it leaves, or the gateway does.
-pub(super) async fn connection<S>(accepted: Accepted, service: S, drain: Drain)
+/// Serves one peer until it leaves, or the gateway does, or `patience` with its silence is over.
+pub(super) async fn connection<S>(accepted: Accepted, service: S, drain: Drain, patience: Duration)
 where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send,
@@ -99,7 +97,7 @@ where
         .max_header_list_size(MAX_HEADERS_BYTES)
         .max_concurrent_streams(MAX_STREAMS);
     let mut connection = pin!(http.serve_connection(TokioIo::new(socket), service));
-    let mut silence = pin!(tokio::time::sleep(FIRST_REQUEST));
+    let mut silence = pin!(tokio::time::sleep(patience));
     let (mut is_leaving, mut is_told) = (false, false);
     loop {
         tokio::select! {
@@ -127,7 +125,7 @@ where
                 }
                 is_told = true;
                 connection.as_mut().graceful_shutdown();
-                silence.set(tokio::time::sleep(LAST_WORD));
+                silence.set(tokio::time::sleep(patience));
             }
         }
     }

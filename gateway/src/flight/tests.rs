@@ -3,6 +3,7 @@
 mod copies;
 mod faults;
 mod filters;
+mod foreign;
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arrow::array::{FixedSizeListArray, Float32Array, LargeStringArray};
 use arrow::datatypes::{DataType, Field};
@@ -95,7 +96,7 @@ async fn a_socket_is_given_the_columns_own_memory() {
     let served = tokio::spawn(async move {
         let (socket, _) = listener.accept().await.unwrap();
         let accepted = Accepted::plain(Noting { socket, taken: noted }, Default::default());
-        server::connection(accepted, prepared, drain).await;
+        server::connection(accepted, prepared, drain, Duration::from_secs(600)).await;
     });
     let mut client = Client::connect(address).await;
     let read = client.read(Ticket::new("anything")).await.unwrap();
