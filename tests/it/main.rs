@@ -10,3 +10,4 @@ mod faults;
 mod gateway;
 mod sidecar;
 mod sidecar_bed;
+mod transports;
