@@ -49,6 +49,10 @@ pub(super) fn load(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 pub(super) fn can_cast(from: &Kind, to: &Kind) -> bool {
     let is_plain = |kind: &Kind| kind.is_number() || *kind == Kind::Bool;
     match (from, to) {
+        // Texts that were written as bytes; what is no UTF-8 is NULL.
+        (Kind::Other(bytes), Kind::Text) => {
+            matches!(bytes, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+        }
         (Kind::Other(_), _) | (_, Kind::Other(_)) => false,
         (Kind::Null | Kind::Text, _) | (_, Kind::Text) => true,
         (from, to) => is_plain(from) && is_plain(to) || from.is_moment() && to.is_moment(),

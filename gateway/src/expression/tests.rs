@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use arrow::array::types::TimestampNanosecondType;
 use arrow::array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int64Array,
-    ListArray, PrimitiveArray, StringArray, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
+    Int64Array, ListArray, PrimitiveArray, StringArray, UInt64Array,
 };
 use arrow::datatypes::Int32Type;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -25,7 +25,7 @@ fn rows() -> RecordBatch {
     let decimals = Decimal128Array::from(vec![Some(1010), Some(-5), None, Some(0), Some(999)]);
     let lists =
         ListArray::from_iter_primitive::<Int32Type, _, _>(vec![Some(vec![Some(1)]), None, None, None, None]);
-    let columns: [(&str, ArrayRef); 12] = [
+    let columns: [(&str, ArrayRef); 13] = [
         ("i", Arc::new(Int64Array::from(vec![Some(1), Some(-3), None, Some(i64::MAX), Some(ODD)]))),
         ("n", Arc::new(Int8Array::from(vec![Some(5), Some(-128), Some(0), Some(127), None]))),
         ("u", Arc::new(UInt64Array::from(vec![Some(0), Some(u64::MAX), None, Some(7), Some(1 << 63)]))),
@@ -49,6 +49,16 @@ fn rows() -> RecordBatch {
         ("t", Arc::new(moments.with_timezone("+02:00"))),
         ("price", Arc::new(decimals.with_precision_and_scale(9, 2).unwrap())),
         ("list", Arc::new(lists)),
+        (
+            "raw",
+            Arc::new(BinaryArray::from(vec![
+                Some(b"apple".as_slice()),
+                Some(&[0xff]),
+                None,
+                Some(b""),
+                Some(b"x"),
+            ])),
+        ),
         ("a b", Arc::new(Int64Array::from(vec![1, 2, 3, 4, 5]))),
     ];
     RecordBatch::try_from_iter(columns.map(|(name, column)| (name, column))).unwrap()
@@ -207,6 +217,7 @@ fn functions_of_texts() {
 fn functions_of_any_kind() {
     check("coalesce(f, i, 7)", "1.5 | NaN | -0.0 | 9.223372036854776e18 | 9007199254740992.0");
     check("coalesce(s, '?')", "apple |  Äpfel  | ? |  | banana");
+    check("CAST(raw AS TEXT)", "apple | - | - |  | x");
     check("nullif(n, 0)", "5 | -128 | - | 127 | -");
     check("CASE WHEN i > 1 THEN 'many' WHEN i = 1 THEN 'one' END", "one | - | - | many | many");
     check("CASE n WHEN 5 THEN 1 WHEN 127 THEN 2 ELSE f END", "1.0 | NaN | -0.0 | 2.0 | 9007199254740992.0");

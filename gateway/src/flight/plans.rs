@@ -94,8 +94,7 @@ impl Planned {
         let shapes = snapshot.block_shapes(&projection, rows);
         let plan = Plan::new(&shapes, Order::from(feed)).map_err(|e| Error::chain(Code::InvalidFeed, &e))?;
         let decoded_bytes = shapes.iter().map(|shape| u128::from(shape.bytes)).sum();
-        let filter = passing.as_ref().map(|passing: &Passing| passing.filter.as_ref());
-        let block_bytes = block_bytes(&snapshot, &projection, filter);
+        let block_bytes = block_bytes(&snapshot, &projection, passing.as_ref());
         let counts = counts.map(|counts| counts.digest);
         Ok(Self { snapshot, projection, plan, passing, counts, decoded_bytes, block_bytes })
     }

@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 
 use parquet::basic::Compression;
 
-use crate::dataset::{Filter, Projection, Snapshot};
+use super::Passing;
+use crate::dataset::{Projection, Snapshot};
 use crate::partition::Partition;
 use crate::plan::Plan;
 
@@ -21,6 +22,8 @@ const MAX_BATCH_ROWS: u64 = 64 << 10;
 const PICK_BYTES: u64 = 8;
 /// A decompressed page that the decoder keeps of every column, at most about: writers aim at 1 MiB.
 const PAGE_BYTES: u64 = 1 << 20;
+/// A run of rows that pass, and the one that does not, each held twice while selections are joined.
+const RUN_BYTES: u64 = 64;
 /// Parts that a stream holds beside its lanes: one gathered, one encoded, two queued for the socket.
 const PARTS: u64 = 4;
 
@@ -96,14 +99,19 @@ impl Need {
 }
 
 /// What decoding holds of every block, the largest first: the compressed bytes, and of every compressed column
-/// a page and, with a dictionary, that. A filter's columns are decoded beside the wanted ones.
-pub(crate) fn block_bytes(snapshot: &Snapshot, projection: &Projection, filter: Option<&Filter>) -> Vec<u64> {
+/// a page and, with a dictionary, that. A filter's columns are decoded beside the wanted ones, and where rows that
+/// pass and others take turns each run is remembered.
+pub(crate) fn block_bytes(
+    snapshot: &Snapshot,
+    projection: &Projection,
+    passing: Option<&Passing>,
+) -> Vec<u64> {
     let leaves: Vec<_> = snapshot
         .files
         .iter()
         .map(|file| {
             let mut leaves = projection.leaves(&file.footer);
-            leaves.extend(filter.iter().flat_map(|filter| filter.leaves(&file.footer)));
+            leaves.extend(passing.iter().flat_map(|passing| passing.filter.leaves(&file.footer)));
             leaves.sort_unstable();
             leaves.dedup();
             leaves
@@ -112,7 +120,8 @@ pub(crate) fn block_bytes(snapshot: &Snapshot, projection: &Projection, filter: 
     let mut sizes: Vec<u64> = snapshot
         .blocks
         .iter()
-        .map(|block| {
+        .enumerate()
+        .map(|(index, block)| {
             let file = block.file as usize;
             let group = snapshot.files[file].footer.metadata().row_group(block.row_group as usize);
             let rows = u128::from(block.rows.end - block.rows.start);
@@ -127,7 +136,11 @@ pub(crate) fn block_bytes(snapshot: &Snapshot, projection: &Projection, filter: 
                 };
                 share.saturating_add(pages)
             });
-            held.fold(0, u64::saturating_add)
+            let runs = passing.map_or(0, |passing| {
+                let (passes, rows) = (passing.counts[index], block.rows.end - block.rows.start);
+                passes.min(rows.saturating_sub(passes))
+            });
+            held.fold(runs.saturating_mul(RUN_BYTES), u64::saturating_add)
         })
         .collect();
     sizes.sort_unstable_by_key(|&size| Reverse(size));
