@@ -7,6 +7,7 @@
 
 mod bloom;
 mod bounds;
+mod leaf;
 mod pages;
 mod state;
 #[cfg(test)]

@@ -36,7 +36,6 @@ use self::listing::Found;
 pub use self::location::Location;
 use self::location::Place;
 pub use self::projection::Projection;
-pub(crate) use self::projection::hint;
 pub use self::snapshot::{Block, File, Snapshot};
 
 /// Footers read at once: enough to hide a store's latency, few enough to bound what is held.

@@ -12,6 +12,7 @@ mod encode;
 pub mod expression;
 mod fleet;
 pub mod flight;
+mod hint;
 pub mod partition;
 pub mod plan;
 mod read;

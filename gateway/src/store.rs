@@ -60,7 +60,12 @@ impl Stores {
     #[must_use]
     #[cfg_attr(
         not(feature = "cloud"),
-        expect(unused_mut, unused_variables, reason = "a build without object stores keeps nothing of them")
+        expect(
+            unused_mut,
+            unused_variables,
+            clippy::needless_pass_by_value,
+            reason = "a build without object stores keeps nothing of them"
+        )
     )]
     pub fn with_cloud(mut self, cloud: CloudConfig) -> Self {
         #[cfg(feature = "cloud")]

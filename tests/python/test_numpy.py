@@ -162,7 +162,9 @@ def test_a_forked_child_is_refused_and_disturbs_nothing(produce):
 def test_ctrl_c_interrupts_a_wait(produce):
     produce(steps=2, pace_ms=600_000)
     script = "import penstock\nfeed = iter(penstock.feed())\nprint('waiting', flush=True)\nnext(feed)\n"
-    waiting = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Whoever runs the tests in the background has SIGINT ignored, and so would the child.
+    command = ["env", "--default-signal=INT", sys.executable, "-c", script]
+    waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert waiting.stdout.readline() == "waiting\n"
     waiting.send_signal(signal.SIGINT)
     _, errors = waiting.communicate(timeout=30)

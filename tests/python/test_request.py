@@ -155,6 +155,8 @@ def test_sources_mean_what_the_environment_says():
     assert plan(None, "train", LAUNCHED) == ("train", (), None, True)
     assert plan(None, None, {**LAUNCHED, "PENSTOCK_DATASETS": "one"}).dataset == "one"
     assert plan("grpc://a:1,b:2", "d", {}) == ("d", ("grpc://a:1", "grpc://b:2"), None, False)
+    assert plan("grpc+tls://a:1,b:2", "d", {}).gateways == ("grpc+tls://a:1", "grpc+tls://b:2")
+    assert plan("grpc+unix:///run/g.sock", "d", {}).gateways == ("grpc+unix:///run/g.sock",)
     assert plan("grpc://a:1,grpc://b:2", "d", LAUNCHED) == ("d", ("grpc://a:1", "grpc://b:2"), None, True)
     assert plan("x/*.parquet", None, LAUNCHED) == ("data", (), os.path.abspath("x/*.parquet"), False)
     assert plan("file:///x", "mine", {}) == ("mine", (), "file:///x", False)
@@ -166,6 +168,7 @@ def test_sources_mean_what_the_environment_says():
         ((None, None, {}), "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run --input NAME=URI`"),
         ((None, None, LAUNCHED), "say which dataset with dataset=: one of train, test"),
         (("grpc://a:1", None, {}), "say which of its datasets with dataset="),
+        (("grpc+unix://g.sock", "d", {}), "grpc+unix://g.sock is no gateway's address: write grpc+unix:///PATH"),
         (("grpc://a", "d", {}), "grpc://a is no gateway's address: write grpc://HOST:PORT"),
         (("", None, {}), "source is empty"),
     ],

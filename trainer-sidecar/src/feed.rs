@@ -163,10 +163,10 @@ async fn run(connection: &Connection, house: &Arc<House>, request: Request) -> i
             () = house.drain.begun() => Ok(()),
         },
         Err(error) => {
-            say_why(connection, &error).await?;
-            // What the trainer has acknowledged counts, also now.
+            // A trainer that has left by now is told nothing; what it acknowledged before counts all the same.
+            let said = say_why(connection, &error).await;
             let _in_time = tokio::time::timeout(LINGER, listen(connection, &outlet)).await;
-            Ok(())
+            said
         }
     }
 }

@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use parquet::basic::Type;
 use parquet::bloom_filter::Sbbf;
 
-use super::bounds::plain_leaf;
+use super::leaf::plain_leaf;
 use crate::dataset::{File, Filter};
 use crate::expression::OneOf;
 use crate::read::{fetch, on_cpu};

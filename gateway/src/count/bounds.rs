@@ -11,6 +11,7 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::leaf::plain_leaf;
 use super::pages::{Left, Pages};
 use crate::dataset::{Block, File, Filter, Snapshot, page_index, statistics};
 use crate::expression::{Bounds, ColumnBounds, Verdict};
@@ -61,15 +62,6 @@ pub(super) async fn look(snapshot: &Snapshot, blocks: Range<usize>, filter: &Fil
 /// Nothing is known.
 fn whole(block: &Block) -> Left {
     Left { rows: vec![block.rows.clone()], certain: 0 }
-}
-
-/// The only leaf of a column that is values itself and no part of lists or structures, and the column's name.
-pub(super) fn plain_leaf(file: &File, place: usize) -> Option<(usize, &str)> {
-    let schema = file.footer.parquet_schema();
-    let root = schema.root_schema().get_fields().get(place)?;
-    let leaf = (0..schema.num_columns()).find(|&leaf| schema.get_column_root_idx(leaf) == place)?;
-    let is_plain = root.is_primitive() && schema.column(leaf).max_rep_level() == 0;
-    is_plain.then(|| (leaf, root.name()))
 }
 
 /// A column's statistics, one value a row group.

@@ -10,6 +10,7 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::leaf::plain_leaf;
 use crate::dataset::{File, Filter};
 use crate::expression::{Bounds, ColumnBounds, Verdict};
 
@@ -84,7 +85,7 @@ impl Pages {
 
 impl Column {
     fn new(file: &File, metadata: &ParquetMetaData, row_group: usize, place: usize) -> Option<Self> {
-        let (leaf, name) = super::bounds::plain_leaf(file, place)?;
+        let (leaf, name) = plain_leaf(file, place)?;
         let schema = file.footer.parquet_schema();
         if schema.column(leaf).physical_type() == Type::INT96 {
             return None;

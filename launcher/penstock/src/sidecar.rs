@@ -26,15 +26,15 @@ pub(crate) struct Args {
     gateway: Vec<String>,
 
     /// Reach grpc+tls:// gateways whose certificates come from these authorities (PEM).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "PENSTOCK_TLS_CA", value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
     /// Show gateways this certificate (PEM).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "PENSTOCK_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
     /// The certificate's key (PEM).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "PENSTOCK_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
     /// What all feeds together may hold, shared memory included [default: 1GiB].

@@ -71,8 +71,9 @@ def feed(
 
     source
         A path, a glob or a directory of Parquet files (a gateway and a sidecar are started for this
-        process and end with it); ``grpc://HOST:PORT[,HOST:PORT]`` for running gateways; None in a task
-        of ``penstock run``, whose environment says where.
+        process and end with it); ``grpc://HOST:PORT[,HOST:PORT]`` for running gateways, ``grpc+tls://`` for
+        those with certificates (PENSTOCK_TLS_CA names the file of their authorities), ``grpc+unix:///PATH``
+        for a socket of this machine; None in a task of ``penstock run``, whose environment says where.
     dataset
         Which dataset of the gateway; may be left out in a task whose job has one input.
     batch_size

@@ -16,6 +16,9 @@ SIDECAR = "PENSTOCK_SIDECAR"
 DATASETS = "PENSTOCK_DATASETS"
 #: Read by the kernel in the process that runs it, so that a traced graph can move.
 LAUNCHED_SOCKET = f"env:{SIDECAR}"
+#: Of gateways: over TCP, over TLS, over a socket of this machine.
+_UNIX = "grpc+unix://"
+_SCHEMES = ("grpc://", "grpc+tls://", _UNIX)
 #: The name of files given by path.
 PRIVATE_DATASET = "data"
 
@@ -49,7 +52,7 @@ def plan(source: Union[None, str, os.PathLike[str]], dataset: Optional[str], env
     text = os.path.expanduser(os.fspath(source))
     if not text:
         raise ArgumentError("source is empty: give a path, a glob or grpc://HOST:PORT")
-    if text.startswith("grpc://"):
+    if text.startswith(_SCHEMES):
         if dataset is None:
             raise ArgumentError(f"{text} is a gateway: say which of its datasets with dataset=")
         return Plan(dataset, _gateways(text), None, launched)
@@ -93,10 +96,14 @@ def _only(dataset: Optional[str], env: Mapping[str, str]) -> str:
 
 def _gateways(text: str) -> tuple[str, ...]:
     """``grpc://A:1,B:2`` and ``grpc://A:1,grpc://B:2`` are the same."""
+    scheme = next(scheme for scheme in _SCHEMES if text.startswith(scheme))
     parts = [part.strip() for part in text.split(",")]
-    parts = [part if part.startswith("grpc://") else f"grpc://{part}" for part in parts]
+    parts = [part if part.startswith(_SCHEMES) else f"{scheme}{part}" for part in parts]
     for part in parts:
-        host, _, port = part[len("grpc://") :].rpartition(":")
-        if not host or not port.isdigit():
+        host, _, port = part.partition("://")[2].rpartition(":")
+        if part.startswith(_UNIX):
+            if not os.path.isabs(part[len(_UNIX) :]):
+                raise ArgumentError(f"{part} is no gateway's address: write {_UNIX}/PATH")
+        elif not host or not port.isdigit():
             raise ArgumentError(f"{part} is no gateway's address: write grpc://HOST:PORT")
     return tuple(parts)

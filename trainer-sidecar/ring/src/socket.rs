@@ -104,14 +104,17 @@ impl Socket {
         let mut bytes = vec![0; length.min(HEADER + MAX_PAYLOAD + 1)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recvmsg(
-                &self.fd,
-                &mut [IoSliceMut::new(&mut bytes)],
-                &mut control,
-                flags | RecvFlags::CMSG_CLOEXEC,
-            )
-        })?;
+        let mut receive = || {
+            rustix::io::retry_on_intr(|| {
+                rustix::net::recvmsg(
+                    &self.fd,
+                    &mut [IoSliceMut::new(&mut bytes)],
+                    &mut control,
+                    flags | RecvFlags::CMSG_CLOEXEC,
+                )
+            })
+        };
+        let received = past_reset(&mut receive)?;
         let memory = control.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
@@ -125,17 +128,12 @@ impl Socket {
 
     /// Bytes of the next message, so that the usual one of 36 bytes does not cost a buffer of 128 KiB.
     fn next_length(&self, flags: RecvFlags) -> io::Result<Option<usize>> {
-        let peek = || {
+        let mut peek = || {
             rustix::io::retry_on_intr(|| {
                 rustix::net::recv(&self.fd, &mut [0; 1], flags | RecvFlags::PEEK | RecvFlags::TRUNC)
             })
         };
-        // A peer that closed with unread messages of ours is reported once, before what it had sent.
-        let peeked = match peek() {
-            Err(rustix::io::Errno::CONNRESET) => peek(),
-            other => other,
-        };
-        match peeked {
+        match past_reset(&mut peek) {
             Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => Ok(None),
             Ok((_, length)) => Ok(Some(length)),
             Err(error) => Err(error.into()),
@@ -146,6 +144,14 @@ impl Socket {
     pub fn shutdown(&self) {
         // The other side may be gone already; then there is nothing to end.
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+    }
+}
+
+/// A peer that closed with unread messages of ours is reported once, before what it had sent.
+fn past_reset<T>(receive: &mut impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    match receive() {
+        Err(rustix::io::Errno::CONNRESET) => receive(),
+        other => other,
     }
 }
 
