@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::process::profile_dir;
+use crate::real;
 
 /// Lines of its log that a failed test shows.
 const LAST_LINES: usize = 40;
@@ -28,12 +29,8 @@ impl Bed {
     ///
     /// `None`, said loudly, where there is no Java or Maven; with `CI` set that is a failure.
     pub fn start(arguments: &[&str]) -> Option<Self> {
-        if let Some(missing) = ["java", "javac", "mvn"].into_iter().find(|tool| !is_there(tool)) {
-            assert!(std::env::var_os("CI").is_none(), "there is no {missing}, so no HDFS was tried");
-            #[expect(clippy::print_stderr, reason = "whoever reads the output must learn what was not tried")]
-            {
-                eprintln!("SKIPPED: there is no {missing}, so no HDFS was tried");
-            }
+        if let Some(missing) = real::missing(&["java", "javac", "mvn"]) {
+            real::absent(missing, "install Java 17 and Maven, for a real HDFS");
             return None;
         }
         let directory = room();
@@ -124,11 +121,6 @@ fn room() -> TempDir {
     let memory = Path::new("/dev/shm");
     let free = rustix::fs::statvfs(memory).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
     if free >= NEEDED_BYTES { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
-}
-
-fn is_there(tool: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(tool).is_file())
 }
 
 /// Beside the test's own profile, so that every target directory has one.

@@ -16,7 +16,7 @@ pub fn penstock_bin() -> &'static Path {
 }
 
 /// `target/PROFILE`, of which this program is.
-pub(crate) fn profile_dir() -> PathBuf {
+pub fn profile_dir() -> PathBuf {
     // target/PROFILE/deps/it-HASH for a test, target/PROFILE/penstock-benches for a bench.
     let program = std::env::current_exe().unwrap();
     program.ancestors().skip(1).find(|path| !path.ends_with("deps")).unwrap().to_owned()
