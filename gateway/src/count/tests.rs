@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, BinaryArray, FixedSizeBinaryArray, RecordBatch};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use proptest::prelude::*;
@@ -219,4 +219,26 @@ async fn a_broken_page_is_named() {
     let error = counter(None).count(&broken, &filter).await.unwrap_err();
     assert_eq!(error.code, Code::BadFile, "{error}");
     assert!(error.message.contains("a.parquet, row group 3, column \"s\""), "{error}");
+}
+
+/// Statistics have bounds of bytes, too; nothing here orders them.
+#[tokio::test]
+async fn what_is_never_looked_into_may_be_null() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = [Some(b"ab".as_slice()), None, Some(b"cd")];
+    let rows = RecordBatch::try_from_iter_with_nullable([
+        ("bytes", Arc::new(BinaryArray::from_iter(bytes)) as ArrayRef, true),
+        (
+            "pairs",
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes.into_iter(), 2).unwrap()),
+            true,
+        ),
+    ]);
+    write(&dir.path().join("a.parquet"), &[rows.unwrap()], WriterProperties::default());
+    let snapshot = snapshot(dir.path()).await;
+    for (filter, passes) in
+        [("bytes IS NULL", 1), ("bytes IS NOT NULL", 2), ("pairs IS NULL", 1), ("pairs IS NOT NULL", 2)]
+    {
+        assert_eq!(count(&counter(None), &snapshot, filter).await.0, [passes], "{filter}");
+    }
 }

@@ -14,6 +14,7 @@ use arrow::datatypes::DataType;
 use super::cast::load;
 use super::compare::{Comparison, compare};
 use super::functions::Function;
+use super::kind::Kind;
 use super::tree::{Node, Set};
 use super::values::Values;
 
@@ -178,7 +179,9 @@ impl Known {
         let ColumnBounds { range, nulls, rows } = bounds.column(place);
         let loaded = |bound: &ArrayRef| {
             let array = load(bound).ok()?;
-            let is_known = array.len() == 1 && array.is_valid(0) && !is_nan(&array);
+            // What is passed on and never looked into has no order here.
+            let is_comparable = !matches!(Kind::of(array.data_type()), Kind::Other(_) | Kind::Null);
+            let is_known = is_comparable && array.len() == 1 && array.is_valid(0) && !is_nan(&array);
             is_known.then_some(Values { array, is_scalar: true })
         };
         let range = range.as_ref().and_then(|(low, high)| Some((loaded(low)?, loaded(high)?)));

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use penstock_proto::{Code, Error, FeedInfo, FeedRequest, Rank, Remainder};
+use penstock_proto::{Code, Error, Feed, FeedInfo, FeedRequest, Rank, Remainder};
 
 use super::Gateway;
 use super::plans::Planned;
@@ -17,6 +17,8 @@ use crate::read::{Need, plain_schema, with_valid};
 /// Who reads a dataset by its name alone chose no batch size; messages are comfortable at this one.
 const COMFORTABLE_BYTES: u128 = 1 << 20;
 const COMFORTABLE_ROWS: u128 = 64 << 10;
+/// Of a rank's share of the padded batch: which row of the remainder it is, twice while that is looked up.
+const PADDED_ROW_BYTES: u64 = 12;
 
 /// A request over a snapshot.
 pub(crate) struct Resolved {
@@ -39,9 +41,25 @@ impl Gateway {
             );
             return Err(Error::new(Code::InvalidFeed, message));
         }
+        self.check_padding(&request, &planned)?;
         request.feed.lanes = Some(planned.plan.lanes());
         request.snapshot = Some(planned.snapshot.id.clone());
         Ok(Resolved { request, planned })
+    }
+
+    /// A few rows can be asked to fill any batch: which row comes where must fit this gateway's memory.
+    fn check_padding(&self, request: &FeedRequest, planned: &Planned) -> Result<(), Error> {
+        let Feed { batch_size, remainder, .. } = request.feed;
+        let is_padded = remainder == Remainder::Pad && planned.plan.rows() % batch_size > 0;
+        let share = batch_size.div_ceil(u64::from(request.world_size.get()));
+        if !is_padded || share.saturating_mul(PADDED_ROW_BYTES) <= self.config.memory_bytes {
+            return Ok(());
+        }
+        let message = format!(
+            "remainder \"pad\" fills the last batch up to {batch_size} rows, which takes more than this \
+             gateway's memory: lower batch_size, or choose \"keep\" or \"drop\""
+        );
+        Err(Error::new(Code::InvalidFeed, message))
     }
 
     /// All rows of a dataset in file order, in steps as large as messages are comfortable.

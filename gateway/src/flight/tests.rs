@@ -258,6 +258,11 @@ async fn refusals_say_what_to_do() {
         (r#"{"dataset":"d","filter":"id + 3"}"#, Code::InvalidFeed, "not a condition"),
         (r#"{"dataset":"d","select":["id","text AS id"]}"#, Code::InvalidFeed, "asked for twice"),
         (r#"{"dataset":"d","select":["id + 1"]}"#, Code::InvalidFeed, "id + 1 AS NAME"),
+        (
+            r#"{"dataset":"d","batch_size":1099511627776,"remainder":"pad"}"#,
+            Code::InvalidFeed,
+            "lower batch_size",
+        ),
         (r#"{"dataset":"d","delivery":"dynamic"}"#, Code::Unsupported, "delivery"),
         (r#"{"dataset":"d","lanes":2}"#, Code::InvalidFeed, "shuffle"),
         (r#"{"dataset":"d","snapshot":"abc"}"#, Code::SnapshotGone, "without a snapshot"),
