@@ -1,5 +1,7 @@
 //! From files to a trainer's memory: gateway, Flight, sidecar and ring in one process.
 
+use std::path::{Path, PathBuf};
+
 use penstock_tests::data::Shape;
 use serde_json::{Value, json};
 
@@ -49,6 +51,41 @@ async fn a_filter_feeds_the_rows_that_pass_as_if_there_were_no_others() {
         assert_eq!(global(&bed.world(&feed, 2, world).await), alone, "world of {world}");
     }
     bed.end().await;
+}
+
+/// A gateway is given its place as `change` says; the sidecar trusts the authority of the tests.
+async fn check_place(scheme: &str, change: impl FnOnce(&mut penstock_gateway::Config, &Path)) {
+    let bed = Bed::without_gateway();
+    let location = bed.gateway(SHAPE, |config| change(config, bed.dir.path())).await;
+    assert!(location.starts_with(scheme), "{location}");
+    let ca = testdata("authority.pem");
+    bed.sidecar(vec![location], |config| config.tls = Some(penstock_sidecar::TlsConfig { ca, own: None }));
+    let alone = global(&bed.world(&feed(&json!({})), 1, 1).await);
+    assert!(ids_of(&alone, 0).into_iter().eq(0..200));
+    bed.end().await;
+}
+
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../trainer-sidecar/testdata").join(name)
+}
+
+fn secured() -> Option<penstock_gateway::config::TlsConfig> {
+    let (certificate, key) = (testdata("gateway.pem"), testdata("gateway.key"));
+    Some(penstock_gateway::config::TlsConfig { certificate, key, client_ca: None })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_is_read_wherever_it_listens() {
+    check_place("grpc+tls://", |config, _| config.tls = secured()).await;
+    check_place("grpc+unix://", |config, dir| {
+        config.listen = format!("unix:{}", dir.join("gateway.sock").display());
+    })
+    .await;
+    check_place("grpc+tls://", |config, dir| {
+        config.tls = secured();
+        config.unix_socket = Some(dir.join("gateway.sock"));
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,13 +35,23 @@ pub(crate) struct Bed {
 impl Bed {
     pub(crate) async fn new(shape: Shape) -> Self {
         let bed = Self::without_gateway();
-        let data = bed.dir.path().join("data");
+        let location = bed.gateway(shape, |_| {}).await;
+        bed.sidecar(vec![location], |_| {});
+        bed
+    }
+
+    /// Starts a gateway, after `change`; gives its location.
+    pub(crate) async fn gateway(
+        &self,
+        shape: Shape,
+        change: impl FnOnce(&mut penstock_gateway::Config),
+    ) -> String {
+        let data = self.dir.path().join("data");
         data::write(&data, shape);
         let mut config = penstock_gateway::Config::new("127.0.0.1:0");
         config.datasets = vec![("d".to_owned(), data.to_str().unwrap().to_owned())];
-        let gateway = Gateway::start(config, &bed.drain).await.unwrap();
-        bed.sidecar(vec![gateway.location], |_| {});
-        bed
+        change(&mut config);
+        Gateway::start(config, &self.drain).await.unwrap().location
     }
 
     pub(crate) fn without_gateway() -> Self {
