@@ -50,7 +50,7 @@ impl Gateway {
     /// A few rows can be asked to fill any batch: which row comes where must fit this gateway's memory.
     fn check_padding(&self, request: &FeedRequest, planned: &Planned) -> Result<(), Error> {
         let Feed { batch_size, remainder, .. } = request.feed;
-        let is_padded = remainder == Remainder::Pad && planned.plan.rows() % batch_size > 0;
+        let is_padded = remainder == Remainder::Pad && !planned.plan.rows().is_multiple_of(batch_size);
         let share = batch_size.div_ceil(u64::from(request.world_size.get()));
         if !is_padded || share.saturating_mul(PADDED_ROW_BYTES) <= self.config.memory_bytes {
             return Ok(());
