@@ -4,7 +4,9 @@
 pub(crate) fn hint(name: &str, known: &[&str]) -> String {
     const SHOWN: usize = 8;
     let quoted = |names: &[&str]| names.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
-    let allowed = name.chars().count().div_ceil(3);
+    let letters = name.chars().count();
+    // Of a name of one letter any other would be near.
+    let allowed = letters.div_ceil(3).min(letters.saturating_sub(1));
     let mut near: Vec<(usize, &str)> = known
         .iter()
         .map(|&known| (distance(&name.to_lowercase(), &known.to_lowercase()), known))
@@ -46,6 +48,7 @@ mod tests {
     fn hints_name_what_is_near_or_what_there_is() {
         assert_eq!(hint("lable", &["label", "image"]), r#"did you mean "label"?"#);
         assert_eq!(hint("Label", &["label"]), r#"did you mean "label"?"#);
+        assert_eq!(hint("x", &["a", "b"]), r#"it has "a", "b""#);
         assert_eq!(hint("weight", &["label", "image"]), r#"it has "label", "image""#);
         assert_eq!(distance("kitten", "sitting"), 3);
     }

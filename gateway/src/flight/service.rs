@@ -1,6 +1,7 @@
 //! The Flight service: calls in, answers out. What they mean is decided elsewhere.
 
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use arrow_flight::{
     Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest,
     HandshakeResponse, PollInfo, PutResult, Result as ActionResult, SchemaResult, Ticket,
 };
+use futures::FutureExt as _;
 use futures::stream::{BoxStream, Iter};
 use hyper::body::Incoming;
 use penstock_proto::{Code, Error};
@@ -16,6 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::body::{Beside, Body, answer};
 use super::{Gateway, Peer, action};
+use crate::read::Panicked;
 
 /// No client sends more than a descriptor or a ticket.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
@@ -40,9 +43,19 @@ impl hyper::service::Service<http::Request<Incoming>> for Answers {
         let mut service = self.0.clone();
         Box::pin(async move {
             let request = request.map(tonic::body::Body::new);
-            tower_service::Service::call(&mut service, request).await.map(Body::unload)
+            let answer = tower_service::Service::call(&mut service, request);
+            Ok(Body::unload(caught(async { answer.await.unwrap_or_else(|never| match never {}) }).await))
         })
     }
+}
+
+/// A request that falls over is refused, and takes no other of its connection with it.
+async fn caught(
+    answer: impl Future<Output = http::Response<tonic::body::Body>>,
+) -> http::Response<tonic::body::Body> {
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|panic| {
+        Status::from(Error::chain(Code::Internal, &Panicked::of(panic.as_ref()))).into_http()
+    })
 }
 
 /// The service that tonic calls.
@@ -145,4 +158,17 @@ fn peer<T>(request: &Request<T>) -> Peer {
 
 fn unsupported(message: &str) -> Status {
     Error::new(Code::Unsupported, message).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_falls_over_is_an_answer_that_says_so() {
+        let answer = caught(async { panic!("row {} is odd", 7) }).await;
+        let status = Status::from_header_map(answer.headers()).unwrap();
+        assert_eq!(status.code(), tonic::Code::Internal);
+        assert!(status.message().contains("row 7 is odd"), "{status}");
+    }
 }

@@ -3,6 +3,7 @@
 //! In: a closure. Out: its result, awaited. The promise: a closure that panics is an error here and
 //! nowhere else, for a corrupt file may drive a decoder to one. It knows nothing of what it runs.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::sync::oneshot;
@@ -12,6 +13,15 @@ use tokio::sync::oneshot;
 #[error("a computation failed unexpectedly: {0}")]
 pub(crate) struct Panicked(pub(crate) String);
 
+impl Panicked {
+    /// What a caught panic says.
+    pub(crate) fn of(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self(text.unwrap_or("no reason given").to_owned())
+    }
+}
+
 /// Runs a job on the pool. If the caller stops waiting, the job still ends and its result is dropped.
 pub(crate) async fn run<T, F>(job: F) -> Result<T, Panicked>
 where
@@ -20,18 +30,11 @@ where
 {
     let (done, result) = oneshot::channel();
     rayon::spawn(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| Panicked(text_of(panic.as_ref())));
+        let outcome = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| Panicked::of(panic.as_ref()));
         // A caller that stopped waiting wants no result.
         let _unwanted = done.send(outcome);
     });
     result.await.unwrap_or_else(|_| Err(Panicked("the pool dropped the job".to_owned())))
-}
-
-fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no reason given")
-        .to_owned()
 }
 
 #[cfg(test)]
