@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<Report> {
         .status()
         .context("cannot run hdfs/make_data.py")?;
     ensure!(made.success(), "hdfs/make_data.py ended with {made}");
-    let mut bed = Bed::start(&[]).context("this bench needs Java 17 and Maven for a real HDFS")?;
+    let mut bed = Bed::start(&["--tuned"]).context("this bench needs Java 17 and Maven for a real HDFS")?;
     bed.put(directory.path(), "/bench");
     let hdfs = Daemon::gateway(&["--dataset", &format!("bench={}/bench", bed.uri())]);
     let disk = Daemon::gateway(&["--dataset", &format!("bench={}", directory.path().display())]);

@@ -5,6 +5,7 @@
 //! leased for it, no decoding on the async threads, and whoever stops reading stops the reading. It knows
 //! no wire: what a part looks like there is [`encode`](crate::encode)'s.
 
+mod ahead;
 mod cpu;
 mod decode;
 mod fetch;

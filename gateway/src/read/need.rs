@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 
 use parquet::basic::Compression;
+use parquet::file::metadata::RowGroupMetaData;
 
 use super::Passing;
 use crate::dataset::{Projection, Snapshot};
@@ -124,12 +125,10 @@ pub(crate) fn block_bytes(
         .map(|(index, block)| {
             let file = block.file as usize;
             let group = snapshot.files[file].footer.metadata().row_group(block.row_group as usize);
-            let rows = u128::from(block.rows.end - block.rows.start);
-            let all = u128::try_from(group.num_rows()).unwrap_or(0);
+            let rows = block.rows.end - block.rows.start;
             let held = leaves[file].iter().map(|&leaf| {
                 let column = group.column(leaf);
-                let stored = unsigned(column.compressed_size());
-                let share = (u128::from(stored) * rows).checked_div(all).unwrap_or(0) as u64;
+                let share = stored_bytes(group, leaf, rows);
                 let pages = match column.compression() {
                     Compression::UNCOMPRESSED => 0,
                     _ => unsigned(column.uncompressed_size()).min(2 * PAGE_BYTES),
@@ -145,6 +144,13 @@ pub(crate) fn block_bytes(
         .collect();
     sizes.sort_unstable_by_key(|&size| Reverse(size));
     sizes
+}
+
+/// What some rows of a row group's column take where they are stored, about.
+pub(super) fn stored_bytes(group: &RowGroupMetaData, leaf: usize, rows: u64) -> u64 {
+    let all = u128::try_from(group.num_rows()).unwrap_or(0);
+    let stored = unsigned(group.column(leaf).compressed_size());
+    (u128::from(stored) * u128::from(rows)).checked_div(all).unwrap_or(0) as u64
 }
 
 fn unsigned(number: i64) -> u64 {

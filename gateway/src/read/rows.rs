@@ -1,9 +1,9 @@
 //! Rows of one stretch of an epoch's sequence, forwards, block after block.
 //!
 //! In: a lane or the remainder, and which of its positions. Out: record batches of those rows and no
-//! others, in order. The promise: at most one block's compressed bytes and one batch are held; what lies
-//! before the first position is skipped, not decoded, as far as the file allows. It does not know what
-//! the rows are for.
+//! others, in order. The promise: one block's compressed bytes and one batch are held, and of blocks to come no
+//! more than there is room for; what lies before the first position is skipped, not decoded, as far as the file
+//! allows. It does not know what the rows are for.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::errors::ParquetError;
 
+use super::ahead::{Ahead, Block, Coming};
 use super::decode::{Decoder, Next, Wanted, by_column};
 use super::passing::selected;
 use super::source::{Area, Place};
@@ -67,6 +68,7 @@ pub(crate) struct Rows {
     /// Positions that are still to be opened.
     positions: Range<u64>,
     open: Option<Open>,
+    ahead: Ahead,
 }
 
 /// What every block is read with. Apart from the open one, for that cannot be shared between threads.
@@ -79,6 +81,8 @@ struct Blocks {
 struct Open {
     decoder: Decoder,
     place: Place,
+    /// Its first bytes, if they were sent for.
+    coming: Option<Coming>,
     /// Rows that it was asked for.
     owed: u64,
     /// Rows that it gave.
@@ -97,7 +101,7 @@ impl Rows {
     /// Reads the positions of `area` that `stripe` wants.
     pub(crate) fn new(source: Arc<Source>, area: Area, positions: Range<u64>, stripe: Stripe) -> Self {
         let blocks = Blocks { batch_rows: source.need().batch_rows, source };
-        Self { blocks, area, stripe, positions, open: None }
+        Self { blocks, area, stripe, positions, open: None, ahead: Ahead::default() }
     }
 
     /// The next rows; never an empty batch.
@@ -110,7 +114,8 @@ impl Rows {
                     None => return Ok(None),
                 },
             };
-            match self.blocks.advance(open.decoder, &open.place, true).await {
+            self.send_ahead().await;
+            match self.blocks.advance(open.decoder, &open.place, open.coming.take(), true).await {
                 Ok((decoder, Some(batch))) => {
                     open.decoder = decoder;
                     open.given += batch.num_rows() as u64;
@@ -134,26 +139,47 @@ impl Rows {
     }
 
     async fn open_block(&mut self) -> Result<Option<Open>, ReadError> {
+        let next = self.ahead.pop().or_else(|| self.next_block().map(|block| (block, None)));
+        let Some((Block { place, rows, owed }, coming)) = next else { return Ok(None) };
+        let source = &self.blocks.source;
+        let rows = match source.passing() {
+            Some(passing) => Some(passing.locate(source.file(&place), &place, rows).await?),
+            None => rows,
+        };
+        match self.blocks.decoder(source.wanted(&place, rows)).await {
+            Ok(decoder) => Ok(Some(Open { decoder, place, coming, owed, given: 0 })),
+            Err(error) => Err(self.blocks.blame(&place, error).await),
+        }
+    }
+
+    /// Sends for the blocks to come, as far as there is room. Which rows pass a filter, and so which bytes they lie
+    /// in, is found in a block's turn.
+    async fn send_ahead(&mut self) {
+        while self.blocks.source.passing().is_none() && self.ahead.has_place() {
+            let behind = self.positions.clone();
+            let Some(block) = self.next_block() else { break };
+            let source = &self.blocks.source;
+            match source.share().room(source.stored_bytes(&block.place)) {
+                Some(room) => self.ahead.push(source, room, block).await,
+                None => {
+                    self.positions = behind;
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The next block that has rows which are wanted.
+    fn next_block(&mut self) -> Option<Block> {
         loop {
             let position = self.positions.start;
-            let Some(place) = self.blocks.source.first_place(self.area, self.positions.clone()) else {
-                return Ok(None);
-            };
+            let place = self.blocks.source.first_place(self.area, self.positions.clone())?;
             self.positions.start += place.rows.end - place.rows.start;
             let rows = self.stripe.select(&place, position);
             let owed = rows.as_ref().map_or(place.of, |rows| rows.row_count() as u64);
-            if owed == 0 {
-                continue;
+            if owed > 0 {
+                return Some(Block { place, rows, owed });
             }
-            let source = &self.blocks.source;
-            let rows = match source.passing() {
-                Some(passing) => Some(passing.locate(source.file(&place), &place, rows).await?),
-                None => rows,
-            };
-            return match self.blocks.decoder(self.blocks.source.wanted(&place, rows)).await {
-                Ok(decoder) => Ok(Some(Open { decoder, place, owed, given: 0 })),
-                Err(error) => Err(self.blocks.blame(&place, error).await),
-            };
         }
     }
 }
@@ -170,6 +196,7 @@ impl Blocks {
         &self,
         mut decoder: Decoder,
         place: &Place,
+        mut coming: Option<Coming>,
         arranged: bool,
     ) -> Result<(Decoder, Option<RecordBatch>), Broken> {
         loop {
@@ -188,8 +215,15 @@ impl Blocks {
             decoder = returned;
             match next.map_err(Broken::Page)? {
                 Next::Needs(ranges) => {
-                    let file = self.source.file(place);
-                    let bytes = fetch(file, &ranges).await.map_err(Broken::Elsewhere)?;
+                    let came = match coming.take() {
+                        Some(coming) => coming.take(&ranges).await,
+                        None => None,
+                    };
+                    let bytes = match came {
+                        Some(came) => came,
+                        None => fetch(self.source.file(place), &ranges).await,
+                    };
+                    let bytes = bytes.map_err(Broken::Elsewhere)?;
                     decoder.push(ranges, bytes).map_err(Broken::Page)?;
                 }
                 Next::Rows(batch) if batch.num_rows() == 0 => {}
@@ -229,7 +263,7 @@ impl Blocks {
     async fn read_through(&self, place: &Place, wanted: Wanted) -> Result<(), Broken> {
         let mut decoder = self.decoder(wanted).await.map_err(Broken::Page)?;
         loop {
-            let (returned, batch) = self.advance(decoder, place, false).await?;
+            let (returned, batch) = self.advance(decoder, place, None, false).await?;
             if batch.is_none() {
                 return Ok(());
             }

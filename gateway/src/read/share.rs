@@ -1,8 +1,10 @@
 //! A stream's share of the gateway's memory.
 //!
-//! In: what the stream needs. Out: leases that cover it, and how many windows beyond they pay for. The
-//! promise: nothing is read before it is paid for; who cannot be served in time is told the numbers.
+//! In: what the stream needs. Out: leases that cover it, how many windows beyond they pay for, and room for bytes
+//! that come before their turn. The promise: nothing is read before it is paid for; who cannot be served in time is told the numbers.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use penstock_daemon::{Budget, Lease};
@@ -10,9 +12,17 @@ use penstock_proto::{Code, Error};
 
 use super::Need;
 
+/// Room for bytes that come before their turn. Given back on drop.
+pub(crate) struct Room {
+    lease: Lease,
+    all: Arc<AtomicU64>,
+}
+
 /// What a stream may hold. Given back on drop.
 pub(crate) struct Share {
     leases: Vec<Lease>,
+    /// Bytes of all room that was given out.
+    ahead: Arc<AtomicU64>,
     budget: Budget,
     need: Need,
     patience: Duration,
@@ -32,7 +42,8 @@ impl Share {
                 None => break,
             }
         }
-        let share = Self { leases, budget: budget.clone(), need: need.clone(), patience };
+        let share =
+            Self { leases, ahead: Arc::default(), budget: budget.clone(), need: need.clone(), patience };
         share.tell();
         Ok(share)
     }
@@ -47,6 +58,18 @@ impl Share {
         self.leases.len() - 1
     }
 
+    /// Room to send for bytes before their turn, as far as another stream like this one would still find its
+    /// own.
+    pub(crate) fn room(&self, bytes: u64) -> Option<Room> {
+        let free = self.budget.total() - self.budget.leased();
+        if free < self.need.bytes.saturating_add(bytes) {
+            return None;
+        }
+        let lease = self.budget.try_lease(bytes)?;
+        self.ahead.fetch_add(lease.bytes(), Ordering::Relaxed);
+        Some(Room { lease, all: Arc::clone(&self.ahead) })
+    }
+
     /// A lease for what a window turned out to hold beyond what footers told. A stream that runs alone may
     /// go beyond the budget, as it may from its beginning.
     pub(crate) async fn excess(&self, window_bytes: u64) -> Result<Option<Lease>, Error> {
@@ -59,7 +82,7 @@ impl Share {
         if let Some(lease) = self.budget.try_lease(excess) {
             return Ok(Some(lease));
         }
-        let own: u64 = self.leases.iter().map(Lease::bytes).sum();
+        let own = self.leases.iter().map(Lease::bytes).sum::<u64>() + self.ahead.load(Ordering::Relaxed);
         if own == self.budget.leased() {
             return Ok(None);
         }
@@ -78,6 +101,18 @@ impl Share {
 
     fn tell(&self) {
         metrics::gauge!("penstock_gateway_budget_bytes").set(self.budget.leased() as f64);
+    }
+}
+
+impl Room {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lease.bytes()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.lease.bytes(), Ordering::Relaxed);
     }
 }
 

@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::RowSelection;
 
 use super::decode::Wanted;
 use super::hydrate::{hydrate, plain_schema};
-use super::need::Need;
+use super::need::{Need, stored_bytes};
 use super::passing::Passing;
 use super::share::Share;
 use crate::dataset::{File, Projection, Snapshot};
@@ -114,6 +114,15 @@ impl Source {
     pub(crate) fn wanted(&self, place: &Place, rows: Option<RowSelection>) -> Wanted {
         let footer = self.file(place).footer.clone();
         Wanted { columns: self.projection.mask(&footer), footer, row_group: place.row_group, rows }
+    }
+
+    /// What the rows of a place take in its file, about.
+    pub(crate) fn stored_bytes(&self, place: &Place) -> u64 {
+        let footer = &self.file(place).footer;
+        let group = footer.metadata().row_group(place.row_group);
+        let rows = place.rows.end - place.rows.start;
+        let leaves = self.projection.leaves(footer).into_iter();
+        leaves.map(|leaf| stored_bytes(group, leaf, rows)).fold(0, u64::saturating_add)
     }
 
     /// A decoded batch under [`schema`](Self::schema).
