@@ -19,9 +19,9 @@ use super::source::Place;
 use super::{ReadError, Source, cpu, fetch};
 
 /// Blocks of one lane that are sent for: small ones take as long for their way as for their bytes.
-const BLOCKS: usize = 8;
+const BLOCKS: usize = 4;
 /// Bytes of them, unless a single block has more.
-const BYTES: u64 = 32 << 20;
+const BYTES: u64 = 16 << 20;
 
 /// Rows that are wanted of one block.
 pub(super) struct Block {
