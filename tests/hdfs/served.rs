@@ -26,7 +26,7 @@ use tonic::transport::Endpoint;
 /// Far longer than anything takes that ends.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// Rows of 4 KiB, too many to lie in sockets and windows while a reader waits.
+/// Rows of 4 KiB, too many to lie in sockets, windows and what two lanes send for ahead, while a reader waits.
 pub(crate) const LARGE: Shape = Shape { files: 12, rows_per_file: 1000, row_group: 250, payload: Some(4096) };
 
 /// Blocks of 1 MiB, so that a file has several.
@@ -85,7 +85,7 @@ impl Served {
     pub(crate) async fn rank(&self, rank: u32, world: u32) -> Result<FlightRecordBatchStream, Error> {
         let command = json!({
             "dataset": "d", "batch_size": 100, "shuffle": "rows", "shuffle_bytes": 4 << 20, "seed": 7,
-            "remainder": "keep", "rank": rank, "world_size": world,
+            "lanes": 2, "remainder": "keep", "rank": rank, "world_size": world,
         });
         let address = self.location.replacen("grpc://", "http://", 1);
         let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();

@@ -1,8 +1,8 @@
 //! Blocks whose bytes are sent for before it is their turn.
 //!
-//! In: the blocks of a stretch, in order. Out: each in its turn, with its bytes or on their way. The promise: what
-//! comes ahead is leased for, as far as another stream would still find room, and what goes wrong ahead goes wrong
-//! in its turn only. It decodes nothing: it asks a decoder what it would need.
+//! In: the blocks of a stretch, in order, and room for their bytes. Out: each in its turn, its bytes on their way.
+//! The promise: nobody waits for what comes ahead before its turn, what goes wrong there is told in its turn only,
+//! and who drops the line ends the fetching. It decodes nothing: it asks a decoder what it would need.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -34,54 +34,51 @@ pub(super) struct Block {
 
 /// Bytes on their way.
 pub(super) struct Coming {
-    ranges: Vec<Range<u64>>,
-    bytes: AbortOnDropHandle<Result<Vec<Bytes>, ReadError>>,
+    fetched: AbortOnDropHandle<Option<Fetched>>,
     room: Room,
 }
 
+/// Ranges of a file, and their bytes.
+type Fetched = (Vec<Range<u64>>, Result<Vec<Bytes>, ReadError>);
+
 /// Blocks in line, the next one first.
 #[derive(Default)]
-pub(super) struct Ahead(VecDeque<(Block, Option<Coming>)>);
+pub(super) struct Ahead(VecDeque<(Block, Coming)>);
 
 impl Ahead {
-    /// The next block, if one was looked at already.
-    pub(super) fn pop(&mut self) -> Option<(Block, Option<Coming>)> {
+    /// The next block, if it was sent for.
+    pub(super) fn pop(&mut self) -> Option<(Block, Coming)> {
         self.0.pop_front()
     }
 
     /// Whether it pays to send for another block.
     pub(super) fn has_place(&self) -> bool {
-        let bytes: u64 = self.0.iter().flat_map(|(_, coming)| coming).map(|coming| coming.room.bytes()).sum();
+        let bytes: u64 = self.0.iter().map(|(_, coming)| coming.room.bytes()).sum();
         self.0.len() < BLOCKS && bytes < BYTES
     }
 
-    /// Puts a block in line and sends for what a decoder of it would ask for first.
-    pub(super) async fn push(&mut self, source: &Arc<Source>, room: Room, block: Block) {
-        let wanted = source.wanted(&block.place, block.rows.clone());
-        // Its batches are of no concern: it never gives one.
-        let scout = cpu::run(move || Decoder::new(wanted, 1).and_then(|mut scout| scout.next()));
-        let coming = match scout.await {
-            Ok(Ok(Next::Needs(ranges))) => Some(Coming::send(source, room, &block.place, ranges)),
-            // Whatever this is, it is seen again in the block's turn.
-            _ => None,
-        };
-        self.0.push_back((block, coming));
+    /// Puts a block in line and sends for what a decoder of it will ask for first.
+    pub(super) fn push(&mut self, source: &Arc<Source>, room: Room, block: Block) {
+        let fetching = fetch_first(Arc::clone(source), block.place.clone(), block.rows.clone());
+        let fetched = AbortOnDropHandle::new(tokio::spawn(fetching.in_current_span()));
+        self.0.push_back((block, Coming { fetched, room }));
     }
 }
 
 impl Coming {
-    fn send(source: &Arc<Source>, room: Room, place: &Place, ranges: Vec<Range<u64>>) -> Self {
-        let (source, place, wanted) = (Arc::clone(source), place.clone(), ranges.clone());
-        let fetching = async move { fetch(source.file(&place), &wanted).await };
-        let bytes = AbortOnDropHandle::new(tokio::spawn(fetching.in_current_span()));
-        Self { ranges, bytes, room }
-    }
-
-    /// The bytes, if they are those of `ranges`. What they hold is the open block's from now on.
+    /// The bytes, if they are those of `ranges`. They are the open block's from now on, as is the room they take.
     pub(super) async fn take(self, ranges: &[Range<u64>]) -> Option<Result<Vec<Bytes>, ReadError>> {
-        if self.ranges != ranges {
-            return None;
-        }
-        self.bytes.await.ok()
+        let (fetched, bytes) = self.fetched.await.ok()??;
+        (fetched == ranges).then_some(bytes)
     }
+}
+
+/// `None` if a decoder has no question: whatever that is, it is seen again in the block's turn.
+async fn fetch_first(source: Arc<Source>, place: Place, rows: Option<RowSelection>) -> Option<Fetched> {
+    let wanted = source.wanted(&place, rows);
+    // Its batches are of no concern: it never gives one.
+    let scout = cpu::run(move || Decoder::new(wanted, 1).and_then(|mut scout| scout.next()));
+    let Ok(Ok(Next::Needs(ranges))) = scout.await else { return None };
+    let bytes = fetch(source.file(&place), &ranges).await;
+    Some((ranges, bytes))
 }

@@ -114,12 +114,13 @@ impl Rows {
                     None => return Ok(None),
                 },
             };
-            self.send_ahead().await;
             match self.blocks.advance(open.decoder, &open.place, open.coming.take(), true).await {
                 Ok((decoder, Some(batch))) => {
                     open.decoder = decoder;
                     open.given += batch.num_rows() as u64;
                     self.blocks.adapt(&batch);
+                    // Not before: the first rows of a stream are not to share the way with later ones.
+                    self.send_ahead();
                     self.open = Some(open);
                     return Ok(Some(batch));
                 }
@@ -139,7 +140,8 @@ impl Rows {
     }
 
     async fn open_block(&mut self) -> Result<Option<Open>, ReadError> {
-        let next = self.ahead.pop().or_else(|| self.next_block().map(|block| (block, None)));
+        let sent_for = self.ahead.pop().map(|(block, coming)| (block, Some(coming)));
+        let next = sent_for.or_else(|| Some((self.next_block()?, None)));
         let Some((Block { place, rows, owed }, coming)) = next else { return Ok(None) };
         let source = &self.blocks.source;
         let rows = match source.passing() {
@@ -154,13 +156,13 @@ impl Rows {
 
     /// Sends for the blocks to come, as far as there is room. Which rows pass a filter, and so which bytes they lie
     /// in, is found in a block's turn.
-    async fn send_ahead(&mut self) {
+    fn send_ahead(&mut self) {
         while self.blocks.source.passing().is_none() && self.ahead.has_place() {
             let behind = self.positions.clone();
             let Some(block) = self.next_block() else { break };
             let source = &self.blocks.source;
             match source.share().room(source.stored_bytes(&block.place)) {
-                Some(room) => self.ahead.push(source, room, block).await,
+                Some(room) => self.ahead.push(source, room, block),
                 None => {
                     self.positions = behind;
                     break;

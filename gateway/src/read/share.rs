@@ -1,7 +1,8 @@
 //! A stream's share of the gateway's memory.
 //!
 //! In: what the stream needs. Out: leases that cover it, how many windows beyond they pay for, and room for bytes
-//! that come before their turn. The promise: nothing is read before it is paid for; who cannot be served in time is told the numbers.
+//! that come before their turn. The promise: nothing is read before it is paid for; who cannot be served in time
+//! is told the numbers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +13,19 @@ use penstock_proto::{Code, Error};
 
 use super::Need;
 
+/// Leases are rounded up to this.
+const LEASE_UNIT: u64 = 1 << 10;
+
 /// Room for bytes that come before their turn. Given back on drop.
 pub(crate) struct Room {
     lease: Lease,
+    // Given back last: what a stream is said to hold is never less than what it holds.
+    _counted: Counted,
+}
+
+/// Bytes that count as room.
+struct Counted {
+    bytes: u64,
     all: Arc<AtomicU64>,
 }
 
@@ -65,9 +76,9 @@ impl Share {
         if free < self.need.bytes.saturating_add(bytes) {
             return None;
         }
-        let lease = self.budget.try_lease(bytes)?;
-        self.ahead.fetch_add(lease.bytes(), Ordering::Relaxed);
-        Some(Room { lease, all: Arc::clone(&self.ahead) })
+        let bytes = bytes.max(1).next_multiple_of(LEASE_UNIT);
+        let counted = Counted::new(bytes, &self.ahead);
+        Some(Room { lease: self.budget.try_lease(bytes)?, _counted: counted })
     }
 
     /// A lease for what a window turned out to hold beyond what footers told. A stream that runs alone may
@@ -82,8 +93,8 @@ impl Share {
         if let Some(lease) = self.budget.try_lease(excess) {
             return Ok(Some(lease));
         }
-        let own = self.leases.iter().map(Lease::bytes).sum::<u64>() + self.ahead.load(Ordering::Relaxed);
-        if own == self.budget.leased() {
+        let own = self.leases.iter().map(Lease::bytes).sum::<u64>() + self.ahead.load(Ordering::SeqCst);
+        if own >= self.budget.leased() {
             return Ok(None);
         }
         let waited = tokio::time::timeout(self.patience, self.budget.lease(excess)).await;
@@ -110,9 +121,16 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Counted {
+    fn new(bytes: u64, all: &Arc<AtomicU64>) -> Self {
+        all.fetch_add(bytes, Ordering::SeqCst);
+        Self { bytes, all: Arc::clone(all) }
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.lease.bytes(), Ordering::Relaxed);
+        self.all.fetch_sub(self.bytes, Ordering::SeqCst);
     }
 }
 

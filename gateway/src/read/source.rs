@@ -116,11 +116,11 @@ impl Source {
         Wanted { columns: self.projection.mask(&footer), footer, row_group: place.row_group, rows }
     }
 
-    /// What the rows of a place take in its file, about.
+    /// What the block of a place takes in its file, about.
     pub(crate) fn stored_bytes(&self, place: &Place) -> u64 {
         let footer = &self.file(place).footer;
         let group = footer.metadata().row_group(place.row_group);
-        let rows = place.rows.end - place.rows.start;
+        let rows = place.block_rows.end - place.block_rows.start;
         let leaves = self.projection.leaves(footer).into_iter();
         leaves.map(|leaf| stored_bytes(group, leaf, rows)).fold(0, u64::saturating_add)
     }
