@@ -6,6 +6,8 @@
 mod datanodes;
 mod namenodes;
 mod proxy;
+#[path = "../reader.rs"]
+mod reader;
 mod reading;
 mod secure;
 mod served;

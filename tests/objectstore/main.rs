@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping")]
 
 mod faults;
+#[path = "../reader.rs"]
+mod reader;
 mod s3;
 mod served;
 mod store;
