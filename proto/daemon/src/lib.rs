@@ -10,6 +10,7 @@ pub mod admin;
 pub mod budget;
 pub mod drain;
 pub mod logs;
+pub mod pem;
 mod process;
 pub mod stop;
 

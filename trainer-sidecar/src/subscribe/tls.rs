@@ -5,17 +5,17 @@
 //! with a file is said before the sidecar listens.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use penstock_daemon::pem::{self, PemError};
 use penstock_proto::{Code, Error};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, ClientConfig};
 
 use crate::config::TlsConfig;
 
@@ -25,10 +25,8 @@ const HTTP2: &[u8] = b"h2";
 /// TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("cannot read {}: give a PEM file with {wanted}", path.display())]
-    File { path: PathBuf, wanted: &'static str, source: pem::Error },
-    #[error("{} holds no certificate: give a PEM file with one", path.display())]
-    Empty { path: PathBuf },
+    #[error(transparent)]
+    Pem(#[from] PemError),
     #[error("{} cannot be used", path.display())]
     Certificate { path: PathBuf, source: rustls::Error },
     #[error("TLS cannot be used")]
@@ -43,24 +41,15 @@ impl Trust {
     /// # Errors
     /// A file that cannot be read or used.
     pub(crate) fn read(config: &TlsConfig) -> Result<Self, TlsError> {
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(&config.ca)? {
-            let added = roots.add(certificate);
-            added.map_err(|source| TlsError::Certificate { path: config.ca.clone(), source })?;
-        }
+        let roots = pem::authorities(&config.ca)?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Versions)?;
         let builder = builder.with_root_certificates(roots);
         let mut client = match &config.own {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
-                let private = PrivateKeyDer::from_pem_file(key);
-                let private = private.map_err(|source| TlsError::File {
-                    path: key.clone(),
-                    wanted: "a key",
-                    source,
-                })?;
-                let client = builder.with_client_auth_cert(certificates(certificate)?, private);
+                let (chain, private) = (pem::certificates(certificate)?, pem::key(key)?);
+                let client = builder.with_client_auth_cert(chain, private);
                 client.map_err(|source| TlsError::Certificate { path: certificate.clone(), source })?
             }
         };
@@ -91,11 +80,4 @@ impl Trust {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         connector.connect(name, stream).await
     }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let unread = |source| TlsError::File { path: path.to_owned(), wanted: "certificates", source };
-    let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(unread)?.collect();
-    let read = read.map_err(unread)?;
-    if read.is_empty() { Err(TlsError::Empty { path: path.to_owned() }) } else { Ok(read) }
 }
