@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import itertools
 import json
 import os
 import uuid
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional, Union
 
 from . import _batch, _cursor, _native, _request, _source
 from ._batch import Batch
@@ -21,6 +22,9 @@ from .errors import ClosedError, PenstockError
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from ._keras import KerasCheckpoint
+    from ._position import Position
 
 #: How long a sidecar may take to answer: it asks a gateway, which may read many footers.
 OPEN_SECONDS = 120.0
@@ -55,14 +59,20 @@ class Feed:
         self._closed = False
         self._whole = whole  # a feed of one epoch shares, and keeps, the place of the whole
         self._place: _source.Place = whole._place if whole is not None else _source.open_place(plan)
-        gateways = {"gateways": list(self._place.gateways)} if self._place.gateways else {}
-        self._request_json = json.dumps({**request, **gateways})
+        self._passes = 0  # plain iterations begun
+        self._given: Optional[tuple[int, int]] = None  # epoch and step of the newest one's last batch
+        self._datasets: weakref.WeakSet[tf.data.Dataset] = weakref.WeakSet()
         # Also when the feed is dropped or the interpreter ends: a thread of TensorFlow's that waits for
         # a batch would keep it from ending.
         close_place = self._place.close if whole is None else None
         self._end = weakref.finalize(self, _end, os.getpid(), self._group, close_place)
 
     # What the feed is.
+
+    @property
+    def _request_json(self) -> str:
+        gateways = {"gateways": list(self._place.gateways)} if self._place.gateways else {}
+        return json.dumps({**self._request, **gateways})
 
     @functools.cached_property
     def description(self) -> dict[str, Any]:
@@ -169,6 +179,64 @@ class Feed:
         start = self.description["start"]
         return _cursor.at(self.description, self._request["feed"]["seed"], start["epoch"], start["step"] + steps)
 
+    def state_dict(self) -> dict[str, Any]:
+        """The position after the last batch that the newest plain iteration gave; a JSON-able dict.
+
+        Before the first batch, and for a feed that is read by :meth:`tf`, it is the feed's start: there what was
+        read ahead is not what was trained on, so let :meth:`position` count.
+        """
+        if self._given is None:
+            return self.cursor()
+        return _cursor.after(self.description, self._request["feed"]["seed"], *self._given)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Iterations that begin from now on go on after this position, at any world size.
+
+        Raises ArgumentError for the position of a feed in another order, and FeedError for one whose files are
+        not served any more; the feed then stays as it is.
+        """
+        self._check_open()
+        request = _request.started(self._request, state)
+        previous = (self._request, self._start)
+        self._request, self._start = request, dict(state)
+        self.__dict__.pop("description", None)
+        try:
+            self.description
+        except PenstockError:
+            self._request, self._start = previous
+            raise
+        self._given = None
+
+    def position(self) -> "Position":
+        """How far training has come, to be saved with the model: ``tf.train.Checkpoint(model=model, feed=position)``.
+
+        Call ``position.advance()`` after every step. Restoring the checkpoint moves the feed there; do it before
+        :meth:`tf`.
+        """
+        from ._position import Position
+
+        return Position(self)
+
+    def keras_checkpoint(self, model: Any, directory: Union[str, "os.PathLike[str]"], keep: int = 3) -> "KerasCheckpoint":
+        """A callback that saves model, optimizer and position together after every epoch, and restores them now.
+
+        ``model`` is built and compiled. Restores the newest checkpoint of ``directory``, if there is one, into the
+        model and this feed, so call it before :meth:`tf`::
+
+            checkpoint = feed.keras_checkpoint(model, "checkpoints")
+            model.fit(feed.tf(), epochs=3, initial_epoch=checkpoint.epoch,
+                      steps_per_epoch=feed.steps_per_epoch, callbacks=[checkpoint])
+
+        Rank 0 writes ``directory``, of which the last ``keep`` checkpoints stay; every rank restores from there.
+        """
+        from . import _keras
+
+        return _keras.checkpoint(self, model, os.fspath(directory), keep)
+
+    def _has_datasets(self) -> bool:
+        # What only a cycle still refers to does not count.
+        return len(self._datasets) > 0 and gc.collect() >= 0 and len(self._datasets) > 0
+
     # Its end.
 
     def close(self) -> None:
@@ -204,6 +272,8 @@ class FeedIterator(Iterator[Batch]):
         self._names = [column["name"] for column in description["columns"]]
         seed = feed._request["feed"]["seed"]
         self._cursor: Callable[[int, int], dict[str, Any]] = functools.partial(_cursor.after, description, seed)
+        feed._passes, feed._given = feed._passes + 1, None
+        self._pass = feed._passes
 
     def __next__(self) -> Batch:
         out = _native.BatchStruct()
@@ -212,6 +282,8 @@ class FeedIterator(Iterator[Batch]):
             kind = library.penstock_next(self._handle, _SLICE_MS, ctypes.byref(out))
             if kind == 0:
                 arrays = _batch.arrays(out, self._names)
+                if self._pass == self._feed._passes:
+                    self._feed._given = (out.epoch, out.step)
                 return Batch(arrays, out.epoch, out.step, out.rows, self._cursor)
             if kind == _native.END:
                 raise StopIteration

@@ -69,11 +69,6 @@ def build(
     for field, value, least in (("lanes", lanes, 1), ("shuffle_bytes", shuffle_bytes, 1)):
         if value is not None:
             feed[field] = _whole(field, value, least)
-    if start is not None:
-        cursor = _cursor.parse(start)
-        for field, value in (("seed", seed), ("batch_size", batch_size)):
-            _cursor.check_field(cursor, field, value)
-        feed.update(epoch=cursor["epoch"], start_step=cursor["step"], snapshot=cursor["snapshot"])
     request: dict[str, Any] = {
         "version": VERSION,
         "name": name or dataset,
@@ -85,7 +80,17 @@ def build(
         request["nulls"] = declared
     if memory is not None:
         request["memory"] = _whole("memory", memory, 1)
-    return request
+    return request if start is None else started(request, start)
+
+
+def started(request: Mapping[str, Any], start: Mapping[str, Any]) -> dict[str, Any]:
+    """The same feed from a cursor on."""
+    cursor = _cursor.parse(start)
+    feed = dict(request["feed"])
+    for field in ("seed", "batch_size"):
+        _cursor.check_field(cursor, field, feed[field])
+    feed.update(epoch=cursor["epoch"], start_step=cursor["step"], snapshot=cursor["snapshot"])
+    return {**request, "feed": feed}
 
 
 def one_epoch(request: Mapping[str, Any], epoch: int) -> dict[str, Any]:

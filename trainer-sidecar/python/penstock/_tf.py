@@ -98,6 +98,7 @@ def _generated(feed: "Feed", spec: dict[str, tf.TensorSpec]) -> tf.data.Dataset:
     made = tf.data.experimental.from_variant(variant, spec)
     # The graph functions live as long as the dataset, and so does the feed with its private daemons.
     made._penstock = (feed, functions)
+    feed._datasets.add(made)
     options = tf.data.Options()
     # Every rank has its own share already.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

@@ -1,0 +1,73 @@
+"""A Keras callback by which a model is never restored without the position of its feed.
+
+In: a feed, a compiled model, a directory. Out: a callback of that model's own Keras, 3 or tf_keras. The promise: one
+checkpoint holds the weights, the optimizer and the position that belong together, at the end of an epoch of ``fit``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from .errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ._feed import Feed
+
+
+class KerasCheckpoint:
+    """Made by :meth:`penstock.Feed.keras_checkpoint`, there with the callback of the model's Keras as its other base."""
+
+    def __init__(self, feed: "Feed", model: Any, directory: str, keep: int) -> None:
+        super().__init__()
+        if not model.built or getattr(model, "optimizer", None) is None:
+            raise ArgumentError("the model has no weights or no optimizer yet: build and compile it before its checkpoint")
+        # Before the first step an optimizer has nothing to restore into.
+        model.optimizer.build(model.trainable_variables)
+        self._position = feed.position()
+        self._seen = 0
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, feed=self._position)
+        latest = tf.train.latest_checkpoint(directory)
+        if latest is not None:
+            checkpoint.restore(latest).assert_existing_objects_matched()
+        rank = feed.description["rank"]
+        own = directory if rank == 0 else os.path.join(directory, f".rank-{rank}")
+        # The strategies of several workers want all of them to save; one is enough to restore.
+        self._manager = tf.train.CheckpointManager(checkpoint, own, keep if rank == 0 else 1)
+
+    @property
+    def epoch(self) -> int:
+        """Epochs trained, for ``fit(initial_epoch=…)``."""
+        return int(self._position.cursor["epoch"])
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Batches are counted from 0 again."""
+        self._seen = 0
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Counts; with ``steps_per_execution`` Keras tells the last of several batches."""
+        self._position.advance(batch + 1 - self._seen)
+        self._seen = batch + 1
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Saves."""
+        self._manager.save()
+
+
+def checkpoint(feed: "Feed", model: Any, directory: str, keep: int) -> KerasCheckpoint:
+    """See :meth:`penstock.Feed.keras_checkpoint`."""
+    bases = (KerasCheckpoint, _keras_of(model).callbacks.Callback)
+    made: KerasCheckpoint = type("KerasCheckpoint", bases, {})(feed, model, directory, keep)
+    return made
+
+
+def _keras_of(model: Any) -> Any:
+    """The Keras that a model is of: several can be installed side by side."""
+    packages = [base.__module__.partition(".")[0] for base in type(model).__mro__]
+    for package in packages:
+        if package in ("keras", "tf_keras"):
+            return importlib.import_module(package)
+    raise ArgumentError(f"{type(model).__name__} is no Keras model: give a keras.Model or a tf_keras.Model")
