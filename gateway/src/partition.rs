@@ -82,8 +82,12 @@ impl Partition {
         if r >= world {
             return Err(PartitionError::RankOutsideWorld { rank, world_size });
         }
-        let bound = |r: u64| (u128::from(r) * u128::from(batch_size) / u128::from(world)) as u64;
-        let share = bound(r)..bound(r + 1);
+        Ok(Self::of_share(plan, share_of(batch_size, world_size, rank)))
+    }
+
+    /// The same positions of every global batch, whoever's they are. At least one, and all in the batch.
+    pub fn of_share(plan: &Plan, share: Range<u64>) -> Self {
+        let cut = plan.cut();
         let lanes = (cut.lane_at(share.start)..=cut.lane_at(share.end - 1))
             .map(|lane| {
                 let slice = cut.slice(lane);
@@ -91,7 +95,7 @@ impl Partition {
                 LaneShare { lane, width: slice.end - slice.start, part }
             })
             .collect();
-        Ok(Self { cut, share, lanes })
+        Self { cut, share, lanes }
     }
 
     /// Steps of an epoch, the same for every rank.
@@ -145,6 +149,13 @@ impl Partition {
         };
         RemainderShare { share, available }
     }
+}
+
+/// A rank's positions in every global batch.
+pub fn share_of(batch_size: u64, world_size: WorldSize, rank: Rank) -> Range<u64> {
+    let (rank, world) = (u128::from(rank.get()), u128::from(world_size.get()));
+    let bound = |rank: u128| (rank * u128::from(batch_size) / world) as u64;
+    bound(rank)..bound(rank + 1)
 }
 
 impl StepShare {

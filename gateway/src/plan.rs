@@ -17,10 +17,13 @@
 //! L and the windows, where a feed does not set them, follow from the batch, the blocks and `shuffle_bytes`
 //! (module `cut`); permutations from hashes of numbers (module `random`). A test pins both.
 //!
+//! Several datasets fed as one are plans of their own, walked side by side (module `mixture`).
+//!
 //! The world size appears nowhere: a rank's share of a step is cut in [`crate::partition`].
 
 mod cut;
 mod epoch;
+mod mixture;
 mod quality;
 mod random;
 #[cfg(test)]
@@ -30,7 +33,9 @@ use penstock_proto::{Feed, Remainder, Shuffle};
 
 pub(crate) use self::cut::Cut;
 pub use self::epoch::{BlockRange, EpochPlan, Window};
+pub use self::mixture::{BatchTooSmall, MixturePlan, Quotas, Turns};
 pub use self::quality::{Quality, RANDOM_DISTANCE};
+pub(crate) use self::random::component_seed;
 
 /// What the plan must know of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

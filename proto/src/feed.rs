@@ -8,6 +8,7 @@ use std::fmt;
 
 use prost::Message as _;
 
+use crate::mixture::{Exhausted, Mixture};
 use crate::{Code, Error, FeedCommand, Rank, SnapshotId, WorldSize};
 
 /// Rows of a global batch when nothing is said.
@@ -21,7 +22,10 @@ pub const MAX_LANES: u32 = 4096;
 /// on any machine and at any world size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feed {
+    /// Its name; of a mixture those of its datasets, with `+` in between.
     pub dataset: String,
+    /// The datasets that are fed as one; `None` where it is one.
+    pub mixture: Option<Mixture>,
     /// In the order wanted; empty means all.
     pub columns: Vec<String>,
     /// Expressions with names, in the order wanted, instead of columns.
@@ -105,9 +109,15 @@ impl FeedRequest {
 
     /// Fills in defaults and refuses what can be refused without the dataset.
     pub fn resolve(command: &FeedCommand) -> Result<Self, Error> {
-        if command.dataset.is_empty() {
-            return Err(invalid("the feed names no dataset: set \"dataset\""));
-        }
+        let mixture = Mixture::resolve(&command.mixture, command.exhausted.as_deref())?;
+        let dataset = match (&mixture, command.dataset.as_str()) {
+            (None, "") => return Err(invalid("the feed names no dataset: set \"dataset\"")),
+            (None, name) => name.to_owned(),
+            (Some(mixture), "") => mixture.name(),
+            (Some(_), _) => {
+                return Err(invalid("dataset and mixture are both said: name all datasets in mixture"));
+            }
+        };
         if !command.columns.is_empty() && !command.select.is_empty() {
             return Err(invalid("columns and select are both said: name all that is wanted in select"));
         }
@@ -141,6 +151,13 @@ impl FeedRequest {
                 })
             })
             .transpose()?;
+        let remainder = parse_or(command.remainder.as_deref(), Remainder::Drop)?;
+        if mixture.is_some() && remainder != Remainder::Drop {
+            return Err(invalid(format!(
+                "remainder is \"{remainder}\" but the batches of a mixture are all whole: leave it out, what one \
+                 epoch does not come to comes in the next"
+            )));
+        }
         if let Some(lanes) = command.lanes
             && (lanes == 0 || u64::from(lanes) > batch_size || lanes > MAX_LANES)
         {
@@ -150,14 +167,15 @@ impl FeedRequest {
         }
         Ok(Self {
             feed: Feed {
-                dataset: command.dataset.clone(),
+                dataset,
+                mixture,
                 columns: command.columns.clone(),
                 select: command.select.clone(),
                 filter: command.filter.as_deref().map(str::trim).filter(|f| !f.is_empty()).map(str::to_owned),
                 batch_size,
                 shuffle: parse_or(command.shuffle.as_deref(), Shuffle::None)?,
                 seed: command.seed.unwrap_or(0),
-                remainder: parse_or(command.remainder.as_deref(), Remainder::Drop)?,
+                remainder,
                 lanes: command.lanes,
                 shuffle_bytes: command.shuffle_bytes.unwrap_or(DEFAULT_SHUFFLE_BYTES),
             },
@@ -171,8 +189,9 @@ impl FeedRequest {
 
     /// The command that resolves to this request, with every field said.
     pub fn to_command(&self) -> FeedCommand {
+        let mixture = self.feed.mixture.as_ref();
         FeedCommand {
-            dataset: self.feed.dataset.clone(),
+            dataset: if mixture.is_some() { String::new() } else { self.feed.dataset.clone() },
             columns: self.feed.columns.clone(),
             filter: self.feed.filter.clone(),
             batch_size: Some(self.feed.batch_size),
@@ -188,21 +207,23 @@ impl FeedRequest {
             delivery: None,
             snapshot: self.snapshot.as_ref().map(ToString::to_string),
             select: self.feed.select.clone(),
+            mixture: mixture.map(Mixture::to_command).unwrap_or_default(),
+            exhausted: mixture.map(|mixture| mixture.exhausted.to_string()),
         }
     }
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::new(Code::InvalidFeed, message)
 }
 
 /// A choice that is written as a word.
-trait Choice: Copy + fmt::Display + 'static {
+pub(crate) trait Choice: Copy + fmt::Display + 'static {
     const NAME: &'static str;
     const ALL: &'static [Self];
 }
 
-fn parse_or<T: Choice>(word: Option<&str>, default: T) -> Result<T, Error> {
+pub(crate) fn parse_or<T: Choice>(word: Option<&str>, default: T) -> Result<T, Error> {
     let Some(word) = word else { return Ok(default) };
     T::ALL.iter().copied().find(|choice| choice.to_string() == word).ok_or_else(|| {
         let choices: Vec<_> = T::ALL.iter().map(|choice| format!("\"{choice}\"")).collect();
@@ -218,6 +239,11 @@ impl Choice for Shuffle {
 impl Choice for Remainder {
     const NAME: &'static str = "remainder";
     const ALL: &'static [Self] = &[Self::Drop, Self::Pad, Self::Keep];
+}
+
+impl Choice for Exhausted {
+    const NAME: &'static str = "exhausted";
+    const ALL: &'static [Self] = &[Self::First, Self::All];
 }
 
 impl fmt::Display for Shuffle {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// What a dataset held when it was looked at: the hash of its files, sizes, versions and schema, in
-/// lower-case hex.
+/// lower-case hex. What the datasets of a mixture held is written with `+` in between.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SnapshotId(String);
@@ -13,6 +13,17 @@ pub struct SnapshotId(String);
 impl SnapshotId {
     pub fn new(hex: impl Into<String>) -> Self {
         Self(hex.into())
+    }
+
+    /// Of a mixture.
+    pub fn join<'a>(ids: impl IntoIterator<Item = &'a Self>) -> Self {
+        let ids: Vec<&str> = ids.into_iter().map(Self::as_str).collect();
+        Self(ids.join("+"))
+    }
+
+    /// The reverse of [`join`](Self::join).
+    pub fn split(&self) -> impl Iterator<Item = Self> + '_ {
+        self.0.split('+').map(Self::new)
     }
 
     pub fn as_str(&self) -> &str {

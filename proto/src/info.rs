@@ -11,11 +11,26 @@ pub struct FeedInfo {
     pub snapshot: SnapshotId,
     /// Steps of every epoch, the remainder's included under `pad` and `keep`.
     pub steps: u64,
-    /// Rows of the dataset.
+    /// Rows of the dataset; of a mixture, those of all its datasets.
     pub rows: u64,
-    /// Rows of an epoch that no step holds, under `drop`.
+    /// Rows of an epoch that no step holds, under `drop`; of a mixture, those of an epoch of each dataset's own.
     pub dropped: u64,
+    /// Of a mixture, those of all its datasets.
     pub lanes: u32,
+    /// What a mixture is made of, in the order of names; empty for a dataset.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mixture: Vec<ComponentInfo>,
+}
+
+/// What a gateway says about a dataset of a mixture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComponentInfo {
+    pub dataset: String,
+    pub rows: u64,
+    /// Of every global batch.
+    pub rows_per_batch: u64,
+    /// Steps in which each of its rows comes once, but for fewer than `rows_per_batch`.
+    pub steps: u64,
 }
 
 impl FeedInfo {

@@ -11,6 +11,7 @@ pub mod delivery;
 pub mod feed;
 pub mod ids;
 pub mod info;
+pub mod mixture;
 pub mod note;
 pub mod ticket;
 
@@ -23,8 +24,9 @@ mod generated {
 
 pub use code::{Code, Error};
 pub use feed::{Feed, FeedRequest, Remainder, Shuffle};
-pub use generated::FeedCommand;
+pub use generated::{FeedCommand, MixtureComponent};
 pub use ids::{Rank, SnapshotId, WorldSize};
-pub use info::FeedInfo;
+pub use info::{ComponentInfo, FeedInfo};
+pub use mixture::{Exhausted, Mixture};
 pub use note::Note;
 pub use ticket::{Ticket, TicketKey};

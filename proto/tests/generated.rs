@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+/// For what has a JSON form.
+const JSON: &str = "#[derive(serde::Serialize, serde::Deserialize)]\n#[serde(default, deny_unknown_fields)]";
+
 #[test]
 fn generated_code_follows_from_the_proto_file() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -10,10 +13,8 @@ fn generated_code_follows_from_the_proto_file() {
     let out = tempfile::tempdir().unwrap();
     prost_build::Config::new()
         .out_dir(out.path())
-        .type_attribute(
-            ".penstock.v1.FeedCommand",
-            "#[derive(serde::Serialize, serde::Deserialize)]\n#[serde(default, deny_unknown_fields)]",
-        )
+        .type_attribute(".penstock.v1.FeedCommand", JSON)
+        .type_attribute(".penstock.v1.MixtureComponent", JSON)
         .compile_fds(descriptors)
         .unwrap();
     let fresh = std::fs::read_to_string(out.path().join("penstock.v1.rs")).unwrap();

@@ -9,7 +9,7 @@ use arrow_flight::{
 };
 use penstock_proto::{Code, Error, FeedRequest, Rank, Ticket};
 
-use super::resolve::Resolved;
+use super::served::Served;
 use super::{Gateway, Peer, unwritable};
 
 /// What a descriptor asks for.
@@ -20,58 +20,50 @@ enum Asked {
 }
 
 impl Gateway {
-    pub(super) async fn look_up(&self, descriptor: &FlightDescriptor) -> Result<Resolved, Error> {
+    pub(super) async fn look_up(&self, descriptor: &FlightDescriptor) -> Result<Served, Error> {
         match asked(descriptor)? {
-            Asked::Whole(name) => self.resolve_whole(&name).await,
-            Asked::Feed(request) => self.resolve(request).await,
+            Asked::Whole(name) => self.resolve_whole(&name).await.map(Served::Dataset),
+            Asked::Feed(request) => self.find(request).await,
         }
     }
 
     /// The information about a feed: an endpoint for every rank in rank order, or the one that was asked for.
     pub(super) fn info(
         &self,
-        resolved: &Resolved,
+        served: &Served,
         descriptor: FlightDescriptor,
         peer: Peer,
     ) -> Result<FlightInfo, Error> {
-        let request = &resolved.request;
+        let request = served.request();
         let ranks: Vec<Rank> = match request.rank {
             Some(rank) => vec![rank],
             None => request.world_size.ranks().collect(),
         };
         let mut rows = 0u64;
         for &rank in &ranks {
-            rows = rows.saturating_add(resolved.partition(rank)?.rows_from(request.start_step));
+            rows = rows.saturating_add(served.rows_left(rank)?);
         }
         let expires_at = SystemTime::now() + self.config.ticket_life;
-        let endpoints = ranks.iter().map(|&rank| self.endpoint(resolved, rank, expires_at, peer)).collect();
-        let info = FlightInfo::new().try_with_schema(&resolved.schema()).map_err(|e| unwritable(&e))?;
+        let endpoints = ranks.iter().map(|&rank| self.endpoint(served, rank, expires_at, peer)).collect();
+        let info = FlightInfo::new().try_with_schema(&served.schema()).map_err(|e| unwritable(&e))?;
         Ok(info
             .with_descriptor(descriptor)
             .with_endpoints(endpoints)
             .with_total_records(signed(rows))
-            .with_total_bytes(signed(resolved.bytes_of(rows)))
+            .with_total_bytes(signed(served.bytes_of(rows)))
             // Rows of several ranks belong side by side, not one rank after the other.
             .with_ordered(ranks.len() == 1)
-            .with_app_metadata(resolved.info().to_json()))
+            .with_app_metadata(served.info().to_json()))
     }
 
-    pub(super) fn schema(resolved: &Resolved) -> Result<SchemaResult, Error> {
-        SchemaAsIpc::new(&resolved.schema(), &IpcWriteOptions::default())
-            .try_into()
-            .map_err(|e| unwritable(&e))
+    pub(super) fn schema(served: &Served) -> Result<SchemaResult, Error> {
+        SchemaAsIpc::new(&served.schema(), &IpcWriteOptions::default()).try_into().map_err(|e| unwritable(&e))
     }
 
     /// Where and with which ticket a rank reads.
-    fn endpoint(
-        &self,
-        resolved: &Resolved,
-        rank: Rank,
-        expires_at: SystemTime,
-        peer: Peer,
-    ) -> FlightEndpoint {
-        let request = FeedRequest { rank: Some(rank), ..resolved.request.clone() };
-        let counts = resolved.planned.counts.clone();
+    fn endpoint(&self, served: &Served, rank: Rank, expires_at: SystemTime, peer: Peer) -> FlightEndpoint {
+        let request = FeedRequest { rank: Some(rank), ..served.request().clone() };
+        let counts = served.counts();
         self.endpoint_of(&Ticket { request, expires_at, counts }, rank, peer)
     }
 

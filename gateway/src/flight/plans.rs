@@ -12,8 +12,9 @@ use penstock_proto::{Code, Error, Feed, Remainder};
 
 use crate::count::{Counter, Counts};
 use crate::dataset::{DatasetError, Projection, Snapshot};
+use crate::partition::Partition;
 use crate::plan::{Order, Plan};
-use crate::read::{Passing, block_bytes, on_cpu};
+use crate::read::{Passing, Reading, Share, block_bytes, on_cpu};
 
 /// Plans kept: a few feeds in training, each with and without its lanes said.
 const KEPT: usize = 16;
@@ -22,7 +23,7 @@ const KEPT: usize = 16;
 pub(crate) struct Planned {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) projection: Projection,
-    pub(crate) plan: Plan,
+    pub(crate) plan: Arc<Plan>,
     /// The filter there is, and what passes it.
     pub(crate) passing: Option<Passing>,
     /// What tickets carry of what was counted.
@@ -83,6 +84,24 @@ impl Plans {
 }
 
 impl Planned {
+    /// What a rank reads of it in any epoch.
+    pub(crate) fn reading(&self, partition: Partition, share: Share) -> Reading {
+        Reading {
+            snapshot: Arc::clone(&self.snapshot),
+            projection: self.projection.clone(),
+            plan: Arc::clone(&self.plan),
+            passing: self.passing.clone(),
+            partition,
+            share: Arc::new(share),
+        }
+    }
+
+    /// Bytes of a row, about.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        let bytes = self.decoded_bytes.div_ceil(u128::from(self.plan.rows().max(1)));
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     fn new(
         snapshot: Arc<Snapshot>,
         projection: Projection,
@@ -93,6 +112,7 @@ impl Planned {
         let rows = counts.as_ref().map(|counts: &Counts| counts.rows.as_ref());
         let shapes = snapshot.block_shapes(&projection, rows);
         let plan = Plan::new(&shapes, Order::from(feed)).map_err(|e| Error::chain(Code::InvalidFeed, &e))?;
+        let plan = Arc::new(plan);
         let decoded_bytes = shapes.iter().map(|shape| u128::from(shape.bytes)).sum();
         let block_bytes = block_bytes(&snapshot, &projection, passing.as_ref());
         let counts = counts.map(|counts| counts.digest);

@@ -12,7 +12,7 @@ use penstock_proto::{Code, Error, Feed, FeedInfo, FeedRequest, Rank, Remainder};
 use super::Gateway;
 use super::plans::Planned;
 use crate::partition::Partition;
-use crate::read::{Need, plain_schema, with_valid};
+use crate::read::{Need, ReadError, Share, Steps, plain_schema, with_valid};
 
 /// Who reads a dataset by its name alone chose no batch size; messages are comfortable at this one.
 const COMFORTABLE_BYTES: u128 = 1 << 20;
@@ -32,15 +32,7 @@ impl Gateway {
     pub(super) async fn resolve(&self, mut request: FeedRequest) -> Result<Resolved, Error> {
         let snapshot = self.catalog.snapshot(&request.feed.dataset, request.snapshot.as_ref()).await?;
         let planned = self.plans.plan(&snapshot, &request.feed).await?;
-        let steps = planned.plan.steps();
-        if request.start_step > steps {
-            let message = format!(
-                "start_step is {} but an epoch has {steps} steps: begin at a step below that, or with the next \
-                 epoch",
-                request.start_step
-            );
-            return Err(Error::new(Code::InvalidFeed, message));
-        }
+        check_start(&request, planned.plan.steps())?;
         self.check_padding(&request, &planned)?;
         request.feed.lanes = Some(planned.plan.lanes());
         request.snapshot = Some(planned.snapshot.id.clone());
@@ -72,6 +64,18 @@ impl Gateway {
     }
 }
 
+/// A stream begins in its epoch, or at its end.
+pub(super) fn check_start(request: &FeedRequest, steps: u64) -> Result<(), Error> {
+    if request.start_step <= steps {
+        return Ok(());
+    }
+    let message = format!(
+        "start_step is {} but an epoch has {steps} steps: begin at a step below that, or with the next epoch",
+        request.start_step
+    );
+    Err(Error::new(Code::InvalidFeed, message))
+}
+
 impl Resolved {
     /// The schema of the streams.
     pub(crate) fn schema(&self) -> SchemaRef {
@@ -90,7 +94,13 @@ impl Resolved {
 
     pub(crate) fn need(&self, partition: &Partition, part_bytes: u64) -> Need {
         let Planned { plan, decoded_bytes, block_bytes, .. } = self.planned.as_ref();
-        Need::new(*decoded_bytes, block_bytes, plan, partition, part_bytes)
+        Need::new(*decoded_bytes, block_bytes, plan, partition, part_bytes, 0)
+    }
+
+    /// A rank's walk through the epoch, in what was leased for its need.
+    pub(crate) async fn walk(&self, partition: Partition, share: Share) -> Result<Steps, ReadError> {
+        let FeedRequest { epoch, start_step, .. } = self.request;
+        self.planned.reading(partition, share).open(epoch, start_step, self.pads()).await
     }
 
     /// Bytes of so many rows, about.
@@ -108,6 +118,7 @@ impl Resolved {
             rows: plan.rows(),
             dropped: plan.dropped(),
             lanes: plan.lanes(),
+            mixture: Vec::new(),
         }
     }
 }

@@ -84,7 +84,7 @@ impl FlightService for Service {
         for name in names {
             let descriptor = FlightDescriptor::new_path(vec![name.clone()]);
             let info = match self.0.look_up(&descriptor).await {
-                Ok(resolved) => self.0.info(&resolved, descriptor, peer),
+                Ok(served) => self.0.info(&served, descriptor, peer),
                 Err(error) => Err(error),
             };
             match info {
@@ -103,13 +103,13 @@ impl FlightService for Service {
         self.0.serving()?;
         let peer = peer(&request);
         let descriptor = request.into_inner();
-        let resolved = self.0.look_up(&descriptor).await?;
-        Ok(Response::new(self.0.info(&resolved, descriptor, peer)?))
+        let served = self.0.look_up(&descriptor).await?;
+        Ok(Response::new(self.0.info(&served, descriptor, peer)?))
     }
 
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
-        let resolved = self.0.look_up(&request.into_inner()).await?;
-        Ok(Response::new(Gateway::schema(&resolved)?))
+        let served = self.0.look_up(&request.into_inner()).await?;
+        Ok(Response::new(Gateway::schema(&served)?))
     }
 
     async fn do_get(&self, request: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {

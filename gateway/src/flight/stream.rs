@@ -11,10 +11,10 @@ use penstock_proto::{Code, Error, Note, Rank};
 
 use super::metrics::StreamMetrics;
 use super::queue::{Messages, Sender, Unsent, queue};
-use super::resolve::Resolved;
+use super::served::{Served, Walk};
 use super::{Gateway, unwritable};
 use crate::encode::{Encoder, Message};
-use crate::read::{Gathered, ReadError, Share, Source, Steps, on_cpu};
+use crate::read::{Gathered, ReadError, Share, on_cpu};
 
 impl Gateway {
     /// Opens the stream that a ticket stands for.
@@ -23,26 +23,28 @@ impl Gateway {
         let Some(rank) = opened.request.rank else {
             return Err(Error::new(Code::BadTicket, "the ticket names no rank: get one from GetFlightInfo"));
         };
-        let resolved = self.resolve(opened.request).await?;
-        if resolved.planned.counts != opened.counts {
+        let served = self.find(opened.request).await?;
+        if served.counts() != opened.counts {
             let message = "the gateway that made the ticket counted other rows under the filter: run one release \
                            in the whole fleet, and ask for a ticket again";
             return Err(Error::new(Code::BadTicket, message));
         }
-        let partition = resolved.partition(rank)?;
-        let need = resolved.need(&partition, self.config.part_bytes);
-        let share = Share::lease(&self.budget, &need, self.config.patience).await?;
+        let needs = served.needs(rank, self.config.part_bytes)?;
+        let shares = Share::lease(&self.budget, &needs, self.config.patience).await?;
 
-        let request = &resolved.request;
+        let request = served.request();
         let name = format!("stream {} rank {rank} epoch {}", request.feed.dataset, request.epoch);
-        tracing::debug!(stream = %name, step = request.start_step, bytes = need.bytes, ahead = share.spare_windows(), "opened");
+        let bytes: u64 = needs.iter().map(|need| need.bytes).sum();
+        let ahead: usize = shares.iter().map(Share::spare_windows).sum();
+        tracing::debug!(stream = %name, step = request.start_step, bytes, ahead, "opened");
         let metrics = StreamMetrics::new(&request.feed.dataset);
-        let (sender, messages) = queue(need.queue_bytes, self.drain.clone());
+        let queue_bytes = needs.iter().map(|need| need.queue_bytes).fold(0, u64::saturating_add);
+        let (sender, messages) = queue(queue_bytes, self.drain.clone());
         let running = self.running.enter(ticket);
         let part_bytes = self.config.part_bytes;
         self.drain.spawn(name, async move {
             let stream = async {
-                let opened = OpenStream::new(resolved, rank, share, part_bytes).await?;
+                let opened = OpenStream::new(served, rank, shares, part_bytes).await?;
                 opened.run(&sender, &metrics).await
             };
             let outcome = tokio::select! {
@@ -64,26 +66,18 @@ impl Gateway {
 
 /// A stream with all it needs.
 struct OpenStream {
-    steps: Steps,
+    walk: Walk,
     encoder: Encoder,
     total_steps: u64,
 }
 
 impl OpenStream {
-    async fn new(resolved: Resolved, rank: Rank, share: Share, part_bytes: u64) -> Result<Self, Error> {
-        let (partition, pads) = (resolved.partition(rank)?, resolved.pads());
-        let Resolved { request, planned } = resolved;
-        let (epoch, total_steps) = (request.epoch, planned.plan.steps());
-        let (snapshot, projection) = (Arc::clone(&planned.snapshot), planned.projection.clone());
-        let passing = planned.passing.clone();
-        // Permuting blocks is work, too.
-        let order = on_cpu(move || planned.plan.epoch(epoch)).await;
-        let order = order.map_err(|panic| Error::chain(Code::Internal, &panic))?;
-        let source = Arc::new(Source::new(snapshot, projection, order, passing, share));
-        let steps = Steps::new(source, partition, request.start_step, pads);
-        let encoder = Encoder::new(Arc::clone(steps.schema()), epoch, part_bytes);
+    async fn new(served: Served, rank: Rank, shares: Vec<Share>, part_bytes: u64) -> Result<Self, Error> {
+        let (epoch, total_steps) = (served.request().epoch, served.steps());
+        let walk = served.walk(rank, shares, part_bytes).await?;
+        let encoder = Encoder::new(Arc::clone(walk.schema()), epoch, part_bytes);
         let encoder = encoder.map_err(|e| unwritable(&e))?;
-        Ok(Self { steps, encoder, total_steps })
+        Ok(Self { walk, encoder, total_steps })
     }
 
     async fn run(self, sender: &Sender, metrics: &StreamMetrics) -> Result<(), Error> {
@@ -98,11 +92,11 @@ impl OpenStream {
         sender.send(self.encoder.schema()).await?;
         let mut began = Instant::now();
         loop {
-            if self.steps.is_between_steps() && sender.is_leaving() && self.steps.step() < self.total_steps {
-                let moved = self.encoder.note(Note::Moved { step: self.steps.step() });
+            if self.walk.is_between_steps() && sender.is_leaving() && self.walk.step() < self.total_steps {
+                let moved = self.encoder.note(Note::Moved { step: self.walk.step() });
                 return sender.send(moved.map_err(|e| unwritable(&e))?).await;
             }
-            let Some(part) = self.steps.next().await.map_err(|e| Error::chain(e.code(), &e))? else { break };
+            let Some(part) = self.walk.next().await.map_err(|e| Error::chain(e.code(), &e))? else { break };
             let (rows, is_last) = (part.rows, part.more == 0);
             let encoder = self.encoder;
             // Encoding copies nothing: without rows to put together the pool costs more than the work.

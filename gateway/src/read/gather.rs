@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
-use arrow::compute::{concat_batches, interleave_record_batch};
+use arrow::array::{Array, BooleanArray, RecordBatchOptions};
+use arrow::compute::{concat_batches, interleave, interleave_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -42,6 +42,8 @@ pub(crate) struct Gathered {
     pub(crate) more: u64,
     pub(crate) rows: u64,
     pub(crate) taken: Vec<Taken>,
+    /// Which of the rows taken comes at each place; `None` is as they were taken.
+    pub(crate) order: Option<Vec<usize>>,
     /// With a column at the end that tells padding apart: how many rows, from the first, are none.
     pub(crate) valid_rows: Option<u64>,
     /// Of the batch, that column included.
@@ -51,11 +53,14 @@ pub(crate) struct Gathered {
 impl Gathered {
     /// Whether the rows lie together already, so that [`batch`](Self::batch) costs nothing.
     pub(crate) fn is_in_place(&self) -> bool {
-        matches!(self.taken.as_slice(), [Taken::Rows(_)])
+        matches!((self.taken.as_slice(), &self.order), ([Taken::Rows(_)], None))
     }
 
     /// Puts the rows into one batch.
     pub(crate) fn batch(self) -> Result<RecordBatch, ReadError> {
+        if let Some(order) = &self.order {
+            return mix(&self.schema, &self.taken, order).map_err(ReadError::Gather);
+        }
         let Some(valid) = self.valid_rows else {
             return join(&self.schema, &self.taken).map_err(ReadError::Gather);
         };
@@ -84,11 +89,28 @@ pub(crate) fn join(schema: &SchemaRef, taken: &[Taken]) -> Result<RecordBatch, A
         .collect();
     match slices {
         Some(slices) => concat_batches(schema, slices),
-        None => interleave(taken),
+        None => {
+            let (batches, picks) = places(taken);
+            interleave_record_batch(&batches, &picks)
+        }
     }
 }
 
-fn interleave(taken: &[Taken]) -> Result<RecordBatch, ArrowError> {
+/// Rows of several datasets, put in order under a schema that is theirs but for nulls that only some may hold.
+fn mix(schema: &SchemaRef, taken: &[Taken], order: &[usize]) -> Result<RecordBatch, ArrowError> {
+    let (batches, places) = places(taken);
+    let picks: Vec<(usize, usize)> = order.iter().map(|&row| places[row]).collect();
+    let column = |index: usize| {
+        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        interleave(&parts, &picks)
+    };
+    let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(order.len()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+}
+
+/// The batches that rows lie in; for every row, in order, which one it is and where.
+fn places(taken: &[Taken]) -> (Vec<&RecordBatch>, Vec<(usize, usize)>) {
     let mut batches: Vec<&RecordBatch> = Vec::new();
     let mut picks: Vec<(usize, usize)> = Vec::new();
     for taken in taken {
@@ -105,5 +127,5 @@ fn interleave(taken: &[Taken]) -> Result<RecordBatch, ArrowError> {
             }
         }
     }
-    interleave_record_batch(&batches, &picks)
+    (batches, picks)
 }

@@ -52,13 +52,14 @@ pub(crate) struct Need {
 
 impl Need {
     /// `decoded_bytes` are those of all rows; `block_bytes` what decoding a block holds, the largest first;
-    /// a part shall stay below `part_bytes`.
+    /// a part shall stay below `part_bytes`. The stream reads so many lanes of other datasets `beside` these.
     pub(crate) fn new(
         decoded_bytes: u128,
         block_bytes: &[u64],
         plan: &Plan,
         partition: &Partition,
         part_bytes: u64,
+        beside: u64,
     ) -> Self {
         let lanes = partition.lanes().len() as u64;
         let row_bytes = decoded_bytes.div_ceil(u128::from(plan.rows().max(1)));
@@ -66,13 +67,11 @@ impl Need {
         // No more blocks are open at once than there are lanes.
         let open = block_bytes.iter().zip(0..lanes).map(|(&bytes, _)| bytes).fold(0, u64::saturating_add);
 
-        // An eighth below the limit, for estimates err and headers have a size.
-        let part_target = (part_bytes - part_bytes / 8).max(1);
         let step_rows = partition.rows_per_step();
-        let parts = step_rows.saturating_mul(row_bytes).div_ceil(part_target).clamp(1, step_rows);
-        let part_rows = step_rows.div_ceil(parts);
+        let part_rows = part_rows(step_rows, step_rows.saturating_mul(row_bytes), part_bytes);
 
-        let batch_bytes = (BATCHES_BYTES / lanes).clamp(MIN_BATCH_BYTES, part_bytes.max(MIN_BATCH_BYTES));
+        let batch_bytes =
+            (BATCHES_BYTES / (lanes + beside)).clamp(MIN_BATCH_BYTES, part_bytes.max(MIN_BATCH_BYTES));
         let fitting = (batch_bytes / row_bytes).clamp(1, MAX_BATCH_ROWS);
         // Batches that end where steps or parts end spare joining them.
         let grain = if lanes == 1 { part_rows } else { step_rows.div_ceil(lanes) };
@@ -97,6 +96,13 @@ impl Need {
             queue_bytes: part_bytes.saturating_mul(2),
         }
     }
+}
+
+/// Rows of one part of a step of so many rows and bytes, if a part shall stay below `part_bytes`.
+pub(crate) fn part_rows(rows: u64, bytes: u64, part_bytes: u64) -> u64 {
+    // An eighth below the limit, for estimates err and headers have a size.
+    let target = (part_bytes - part_bytes / 8).max(1);
+    rows.div_ceil(bytes.div_ceil(target).clamp(1, rows))
 }
 
 /// What decoding holds of every block, the largest first: the compressed bytes, and of every compressed column

@@ -2,7 +2,8 @@
 //!
 //! In: what the stream needs. Out: leases that cover it, how many windows beyond they pay for, and room for bytes
 //! that come before their turn. The promise: nothing is read before it is paid for; who cannot be served in time
-//! is told the numbers.
+//! is told the numbers. A stream of several datasets leases for all of them at once: one that held a part and
+//! waited for the rest would wait for those that do the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,40 +24,63 @@ pub(crate) struct Room {
     _counted: Counted,
 }
 
-/// Bytes that count as room.
+/// Bytes that count as the stream's.
 struct Counted {
     bytes: u64,
     all: Arc<AtomicU64>,
 }
 
-/// What a stream may hold. Given back on drop.
+/// What a stream may hold for one dataset. Given back on drop.
 pub(crate) struct Share {
     leases: Vec<Lease>,
-    /// Bytes of all room that was given out.
-    ahead: Arc<AtomicU64>,
+    /// Bytes that the stream holds, for all its datasets and as room.
+    held: Arc<AtomicU64>,
     budget: Budget,
     need: Need,
+    /// Bytes that the stream cannot do without, for all its datasets.
+    stream_bytes: u64,
     patience: Duration,
 }
 
 impl Share {
     /// Waits at most `patience` for what a stream cannot do without; takes windows to decode ahead only
-    /// as far as another stream like this one would still find room.
-    pub(crate) async fn lease(budget: &Budget, need: &Need, patience: Duration) -> Result<Self, Error> {
-        let base = tokio::time::timeout(patience, budget.lease(need.bytes)).await;
-        let mut leases = vec![base.map_err(|_| busy(budget, need, patience))?];
-        // Reading ahead must not keep the next such stream out.
-        let has_room = || budget.total() - budget.leased() >= need.bytes.saturating_add(need.window_bytes);
-        while need.window_bytes > 0 && leases.len() as u64 <= need.lanes && has_room() {
-            match budget.try_lease(need.window_bytes) {
-                Some(window) => leases.push(window),
-                None => break,
-            }
+    /// as far as another stream like this one would still find room. A share for every need.
+    pub(crate) async fn lease(
+        budget: &Budget,
+        needs: &[Need],
+        patience: Duration,
+    ) -> Result<Vec<Self>, Error> {
+        let stream_bytes = needs.iter().map(|need| need.bytes).fold(0, u64::saturating_add);
+        let base = tokio::time::timeout(patience, budget.lease(stream_bytes)).await;
+        let mut base = base.map_err(|_| busy(budget, stream_bytes, patience))?;
+        let held = Arc::new(AtomicU64::new(0));
+        let share = |need: &Need| Self {
+            leases: vec![base.split(need.bytes)],
+            held: Arc::clone(&held),
+            budget: budget.clone(),
+            need: need.clone(),
+            stream_bytes,
+            patience,
+        };
+        let mut shares: Vec<Self> = needs.iter().map(share).collect();
+        // One window each in turn, so that none is ahead of all others.
+        let most = needs.iter().map(|need| need.lanes).max().unwrap_or(0);
+        for ahead in 0..most {
+            shares.iter_mut().filter(|share| ahead < share.need.lanes).for_each(Self::lease_window);
         }
-        let share =
-            Self { leases, ahead: Arc::default(), budget: budget.clone(), need: need.clone(), patience };
-        share.tell();
-        Ok(share)
+        let all = shares.iter().flat_map(|share| &share.leases).map(Lease::bytes).sum();
+        held.store(all, Ordering::SeqCst);
+        shares.iter().for_each(Self::tell);
+        Ok(shares)
+    }
+
+    /// Reading ahead must not keep the next such stream out.
+    fn lease_window(&mut self) {
+        let window = self.need.window_bytes;
+        let free = self.budget.total() - self.budget.leased();
+        if window > 0 && free >= self.stream_bytes.saturating_add(window) {
+            self.leases.extend(self.budget.try_lease(window));
+        }
     }
 
     /// The sizes that were leased for.
@@ -73,11 +97,11 @@ impl Share {
     /// own.
     pub(crate) fn room(&self, bytes: u64) -> Option<Room> {
         let free = self.budget.total() - self.budget.leased();
-        if free < self.need.bytes.saturating_add(bytes) {
+        if free < self.stream_bytes.saturating_add(bytes) {
             return None;
         }
         let bytes = bytes.max(1).next_multiple_of(LEASE_UNIT);
-        let counted = Counted::new(bytes, &self.ahead);
+        let counted = Counted::new(bytes, &self.held);
         Some(Room { lease: self.budget.try_lease(bytes)?, _counted: counted })
     }
 
@@ -93,8 +117,7 @@ impl Share {
         if let Some(lease) = self.budget.try_lease(excess) {
             return Ok(Some(lease));
         }
-        let own = self.leases.iter().map(Lease::bytes).sum::<u64>() + self.ahead.load(Ordering::SeqCst);
-        if own >= self.budget.leased() {
+        if self.held.load(Ordering::SeqCst) >= self.budget.leased() {
             return Ok(None);
         }
         let waited = tokio::time::timeout(self.patience, self.budget.lease(excess)).await;
@@ -141,11 +164,11 @@ impl Drop for Share {
     }
 }
 
-fn busy(budget: &Budget, need: &Need, patience: Duration) -> Error {
+fn busy(budget: &Budget, bytes: u64, patience: Duration) -> Error {
     let message = format!(
         "the stream needs {} but {} of {} are held by others, and too few became free within {} s: try again, \
          lower shuffle_bytes, or give the gateway more --memory",
-        mib(need.bytes),
+        mib(bytes),
         mib(budget.leased()),
         mib(budget.total()),
         patience.as_secs()

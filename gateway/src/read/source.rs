@@ -27,7 +27,7 @@ pub(crate) struct Source {
     schema: SchemaRef,
     epoch: EpochPlan,
     passing: Option<Passing>,
-    share: Share,
+    share: Arc<Share>,
 }
 
 /// Where positions are counted.
@@ -58,7 +58,7 @@ impl Source {
         projection: Projection,
         epoch: EpochPlan,
         passing: Option<Passing>,
-        share: Share,
+        share: Arc<Share>,
     ) -> Self {
         let schema = plain_schema(projection.schema());
         Self { snapshot, projection, schema, epoch, passing, share }

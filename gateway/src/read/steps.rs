@@ -2,7 +2,7 @@
 //!
 //! In: a source, a partition and the step to begin with. Out: for every step its parts, rows in order.
 //! The promise: every row of the partition from that step on, once; each part is at most as many rows as
-//! [`Need::part_rows`](super::Need::part_rows).
+//! [`Need::part_rows`](super::Need::part_rows), or as are asked for.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -73,9 +73,14 @@ impl Steps {
 
     /// The next part; `None` after the last step's last.
     pub(crate) async fn next(&mut self) -> Result<Option<Gathered>, ReadError> {
+        self.take(self.source.need().part_rows).await
+    }
+
+    /// The next part, of so many rows if the step has as many left.
+    pub(crate) async fn take(&mut self, part_rows: u64) -> Result<Option<Gathered>, ReadError> {
         let Some(mut current) = self.current.take().or_else(|| self.begin()) else { return Ok(None) };
         let step = self.step;
-        let rows = current.rows.min(self.source.need().part_rows);
+        let rows = current.rows.min(part_rows);
         let mut taken = Vec::new();
         let mut wanted = rows;
         while wanted > 0
@@ -91,14 +96,22 @@ impl Steps {
         let valid_rows = current.valid_rows.min(rows);
         current.rows -= rows;
         current.valid_rows -= valid_rows;
-        let more = current.rows.div_ceil(self.source.need().part_rows);
+        let more = current.rows.div_ceil(part_rows);
         if current.rows > 0 {
             self.current = Some(current);
         } else {
             self.step += 1;
         }
         let valid_rows = self.pad.then_some(valid_rows);
-        Ok(Some(Gathered { step, more, rows, taken, valid_rows, schema: Arc::clone(&self.schema) }))
+        Ok(Some(Gathered {
+            step,
+            more,
+            rows,
+            taken,
+            order: None,
+            valid_rows,
+            schema: Arc::clone(&self.schema),
+        }))
     }
 
     fn begin(&mut self) -> Option<Current> {
