@@ -4,6 +4,7 @@ mod copies;
 mod faults;
 mod filters;
 mod foreign;
+mod mixtures;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,7 +30,11 @@ use super::*;
 
 /// A directory of files of ids and of texts as long as the id's last digit tells.
 fn write(dir: &Path, files: &[i64], row_group: usize) {
-    let mut first = 0;
+    write_from(0, dir, files, row_group);
+}
+
+/// The same with ids from a first one on.
+fn write_from(mut first: i64, dir: &Path, files: &[i64], row_group: usize) {
     for (index, &rows) in files.iter().enumerate() {
         let ids: Vec<i64> = (first..first + rows).collect();
         let texts = ids.iter().map(|id| "x".repeat((id % 10) as usize * 7));

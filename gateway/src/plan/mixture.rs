@@ -69,25 +69,16 @@ impl Quotas {
         let largest = weights.iter().copied().fold(0.0, f64::max);
         let parts: Vec<u128> =
             weights.iter().map(|weight| (weight / largest * PARTS).round() as u128).collect();
+        let quotas = divide(&parts, batch_size);
+        let Some(component) = quotas.iter().position(|&quota| quota == 0) else { return Ok(Self(quotas)) };
         let all: u128 = parts.iter().sum();
-        let mut quotas: Vec<u64> =
-            parts.iter().map(|part| (u128::from(batch_size) * part / all) as u64).collect();
-        let mut by_loss: Vec<usize> = (0..quotas.len()).collect();
-        by_loss.sort_by_key(|&k| Reverse(u128::from(batch_size) * parts[k] % all));
-        let left = batch_size - quotas.iter().sum::<u64>();
-        for &component in by_loss.iter().take(left as usize) {
-            quotas[component] += 1;
-        }
-        match quotas.iter().position(|&quota| quota == 0) {
-            None => Ok(Self(quotas)),
-            Some(component) => {
-                // A weight that is no part of the largest at all has no row of any batch.
-                let least = parts.iter().copied().filter(|&part| part > 0).min().unwrap_or(1);
-                let has_all = parts.iter().all(|&part| part > 0);
-                let enough = u64::try_from(all.div_ceil(least)).ok().filter(|_| has_all);
-                Err(BatchTooSmall { component, enough })
-            }
-        }
+        // A weight that is no part of the largest at all has no row of any batch.
+        let least = parts.iter().copied().min().filter(|&least| least > 0);
+        // Weights are a little off as parts: what they were meant to give is the nearest.
+        let candidates = least.map(|least| [(all + least / 2) / least, all.div_ceil(least)]);
+        let enough = candidates.into_iter().flatten().filter_map(|batch| u64::try_from(batch).ok());
+        let enough = enough.into_iter().find(|&batch| !divide(&parts, batch).contains(&0));
+        Err(BatchTooSmall { component, enough })
     }
 
     /// Rows of each component; at least one.
@@ -124,6 +115,17 @@ impl Quotas {
         };
         self.0.iter().enumerate().map(due_before).sum::<u128>() as u64
     }
+}
+
+/// Hamilton's method.
+fn divide(parts: &[u128], batch_size: u64) -> Vec<u64> {
+    let (all, batch) = (parts.iter().sum::<u128>(), u128::from(batch_size));
+    let mut quotas: Vec<u64> = parts.iter().map(|part| (batch * part / all) as u64).collect();
+    let left = batch_size - quotas.iter().sum::<u64>();
+    let mut by_loss: Vec<usize> = (0..quotas.len()).collect();
+    by_loss.sort_by_key(|&component| Reverse(batch * parts[component] % all));
+    by_loss.into_iter().take(left as usize).for_each(|component| quotas[component] += 1);
+    quotas
 }
 
 impl Iterator for Turns<'_> {
