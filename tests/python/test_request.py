@@ -147,19 +147,66 @@ def test_one_epoch_begins_where_the_feed_does():
         _request.one_epoch(request, 3)
 
 
+WEIGHTS = {"web": 0.7, "books": 0.3}
+MIXED = [{"dataset": "books", "rows_per_batch": 2}, {"dataset": "web", "rows_per_batch": 6}]
+
+
+def test_a_mixture_is_datasets_and_weights():
+    request = build(dataset=WEIGHTS, exhausted="all")
+    assert request["name"] == "books+web"
+    said = {"mixture": [{"dataset": "web", "weight": 0.7}, {"dataset": "books", "weight": 0.3}], "exhausted": "all"}
+    assert {name: request["feed"].get(name) for name in said} == said and "dataset" not in request["feed"]
+    order = _cursor.order(request["feed"], MIXED)
+    assert order == {"shuffle": "none", "mixture": {"books": 2, "web": 6}, "exhausted": "all"}
+    cursor = _cursor.at({**DESCRIPTION, "order": order}, 0, 1, 2)
+    assert build(dataset={"books": 3, "web": 7}, start=cursor)["feed"]["start_step"] == 2
+    for other, told in (("d", "this feed is of one dataset"), ({"web": 1}, "this feed is of a mixture of 'web'")):
+        with pytest.raises(ArgumentError, match=f"a cursor of a mixture of 'books', 'web', {told}"):
+            build(dataset=other, start=cursor)
+    with pytest.raises(ArgumentError, match="a cursor of one dataset, this feed is of a mixture"):
+        build(dataset=WEIGHTS, start=_cursor.at(DESCRIPTION, 0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (dict(dataset={}), "dataset is {}: give a name, or datasets with their weights"),
+        (dict(dataset=["a"]), "dataset is ['a']: give a name"),
+        (dict(dataset={"a": 0}), "the weight of dataset 'a' is 0: give a number above 0"),
+        (dict(dataset={"a": float("nan")}), "the weight of dataset 'a' is nan"),
+        (dict(dataset={"a": True}), "the weight of dataset 'a' is True"),
+        (dict(dataset={"": 1}), "dataset names ''"),
+        (dict(dataset=WEIGHTS, exhausted="last"), "exhausted is 'last': use 'first', 'all'"),
+        (dict(exhausted="all"), "exhausted is 'all' but dataset is one, 'd'"),
+        (dict(dataset=WEIGHTS, remainder="pad"), "the batches of a mixture are all whole"),
+        (dict(dataset=WEIGHTS, lanes=2), "those of a mixture follow from its datasets"),
+    ],
+)
+def test_what_cannot_be_mixed_is_one_line(arguments, text):
+    with pytest.raises(ArgumentError) as error:
+        build(**arguments)
+    assert text in str(error.value) and "\n" not in str(error.value)
+
+
 LAUNCHED = {"PENSTOCK_SIDECAR": "/run/w0.sock", "PENSTOCK_DATASETS": "train,test"}
 
 
 def test_sources_mean_what_the_environment_says():
     plan = _source.plan
-    assert plan(None, "train", LAUNCHED) == ("train", (), None, True)
+    assert plan(None, "train", LAUNCHED) == ("train", (), (), True)
     assert plan(None, None, {**LAUNCHED, "PENSTOCK_DATASETS": "one"}).dataset == "one"
-    assert plan("grpc://a:1,b:2", "d", {}) == ("d", ("grpc://a:1", "grpc://b:2"), None, False)
+    assert plan("grpc://a:1,b:2", "d", {}) == ("d", ("grpc://a:1", "grpc://b:2"), (), False)
     assert plan("grpc+tls://a:1,b:2", "d", {}).gateways == ("grpc+tls://a:1", "grpc+tls://b:2")
     assert plan("grpc+unix:///run/g.sock", "d", {}).gateways == ("grpc+unix:///run/g.sock",)
-    assert plan("grpc://a:1,grpc://b:2", "d", LAUNCHED) == ("d", ("grpc://a:1", "grpc://b:2"), None, True)
-    assert plan("x/*.parquet", None, LAUNCHED) == ("data", (), os.path.abspath("x/*.parquet"), False)
-    assert plan("file:///x", "mine", {}) == ("mine", (), "file:///x", False)
+    assert plan("grpc://a:1,grpc://b:2", "d", LAUNCHED) == ("d", ("grpc://a:1", "grpc://b:2"), (), True)
+    assert plan("x/*.parquet", None, LAUNCHED) == ("data", (), (("data", os.path.abspath("x/*.parquet")),), False)
+    places = {"web": "~/w", "books": "s3://b/"}
+    served = (("web", os.path.expanduser("~/w")), ("books", "s3://b/"))
+    assert plan(places, WEIGHTS, LAUNCHED) == (WEIGHTS, (), served, False)
+    assert plan(places, "web", {}).dataset == "web" and plan({"web": "w"}, None, {}).dataset == "web"
+    assert plan("grpc://a:1", WEIGHTS, {}) == (WEIGHTS, ("grpc://a:1",), (), False)
+    assert plan(None, WEIGHTS, LAUNCHED).dataset == WEIGHTS
+    assert plan("file:///x", "mine", {}) == ("mine", (), (("mine", "file:///x"),), False)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +218,10 @@ def test_sources_mean_what_the_environment_says():
         (("grpc+unix://g.sock", "d", {}), "grpc+unix://g.sock is no gateway's address: write grpc+unix:///PATH"),
         (("grpc://a", "d", {}), "grpc://a is no gateway's address: write grpc://HOST:PORT"),
         (("", None, {}), "source is empty"),
+        (("x/", WEIGHTS, {}), "x/ is one place and dataset names several: give a dict of places"),
+        (({"web": "x", "books": "y"}, None, {}), "source has 'web', 'books': say how much of each"),
+        (({"web": "x"}, WEIGHTS, {}), "source has no dataset 'books': it has 'web'"),
+        (({}, None, {}), "source has nothing"),
     ],
 )  # fmt: skip
 def test_a_source_that_means_nothing_says_what_to_give(arguments, text):

@@ -217,8 +217,14 @@ impl FlightService for Fake {
             return Err(unknown.into());
         }
         let rows = self.steps * self.rows * u64::from(self.parts);
-        let info =
-            FeedInfo { snapshot: SnapshotId::new("5a"), steps: self.steps, rows, dropped: 0, lanes: 1, mixture: Vec::new() };
+        let info = FeedInfo {
+            snapshot: SnapshotId::new("5a"),
+            steps: self.steps,
+            rows,
+            dropped: 0,
+            lanes: 1,
+            mixture: Vec::new(),
+        };
         let mut endpoint = FlightEndpoint::new().with_ticket(Ticket::new(command));
         for location in self.locations.lock().unwrap().iter() {
             endpoint = endpoint.with_location(location);

@@ -76,8 +76,8 @@ impl Quotas {
         let least = parts.iter().copied().min().filter(|&least| least > 0);
         // Weights are a little off as parts: what they were meant to give is the nearest.
         let candidates = least.map(|least| [(all + least / 2) / least, all.div_ceil(least)]);
-        let enough = candidates.into_iter().flatten().filter_map(|batch| u64::try_from(batch).ok());
-        let enough = enough.into_iter().find(|&batch| !divide(&parts, batch).contains(&0));
+        let mut candidates = candidates.into_iter().flatten().filter_map(|batch| u64::try_from(batch).ok());
+        let enough = candidates.find(|&batch| !divide(&parts, batch).contains(&0));
         Err(BatchTooSmall { component, enough })
     }
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence
 
 from . import _request, _source
 from ._batch import Batch
@@ -47,9 +47,9 @@ __all__ = [
 
 
 def feed(
-    source: Union[None, str, "os.PathLike[str]"] = None,
+    source: _source.Source = None,
     *,
-    dataset: Optional[str] = None,
+    dataset: Optional[_request.Dataset] = None,
     batch_size: int = 1024,
     columns: Optional[Sequence[str]] = None,
     shuffle: str = "none",
@@ -65,6 +65,7 @@ def feed(
     memory: Optional[int] = None,
     filter: Optional[str] = None,
     select: _request.Select = None,
+    exhausted: str = "first",
     name: Optional[str] = None,
 ) -> Feed:
     """A feed of a dataset.
@@ -73,9 +74,16 @@ def feed(
         A path, a glob or a directory of Parquet files (a gateway and a sidecar are started for this
         process and end with it); ``grpc://HOST:PORT[,HOST:PORT]`` for running gateways, ``grpc+tls://`` for
         those with certificates (PENSTOCK_TLS_CA names the file of their authorities), ``grpc+unix:///PATH``
-        for a socket of this machine; None in a task of ``penstock run``, whose environment says where.
+        for a socket of this machine; None in a task of ``penstock run``, whose environment says where. Several
+        datasets are a dict of places by name, ``{"web": "web/*.parquet", "books": "books/"}``.
     dataset
-        Which dataset of the gateway; may be left out in a task whose job has one input.
+        Which dataset of the gateway; may be left out in a task whose job has one input. Several are mixed by weights
+        of any scale, ``{"web": 0.7, "books": 0.3}``: every batch holds the same number of rows of each, evenly
+        spread, so that every rank sees them all. They need the same columns (``columns`` and ``select`` make them so;
+        ``filter`` is one of all). No column says where a row comes from: write one into the files, with one value a dataset.
+    exhausted
+        When the epoch of several datasets ends: with the ``"first"`` that is used up, or once ``"all"`` have been.
+        Each is used up before any of its rows comes again, whatever ends an epoch; a cursor keeps the place in all.
     batch_size
         Rows of the **global** batch, which all ranks consume together.
     columns
@@ -92,7 +100,7 @@ def feed(
     epochs
         Passes over the dataset; None for a feed without end.
     remainder
-        What becomes of the last rows that fill no batch: ``"drop"``, ``"pad"`` (repeats them; the bool
+        What becomes of the last rows that fill no batch: ``"drop"`` (of several datasets always that), ``"pad"`` (repeats them; the bool
         column ``_valid`` says which rows count) or ``"keep"`` (a short last batch).
     nulls
         What a null becomes, by column or ``"*"``: ``"mask"`` (a bool column ``NAME_valid`` follows) or a
@@ -131,5 +139,6 @@ def feed(
         memory=memory,
         filter=filter,
         select=select,
+        exhausted=exhausted,
     )
     return Feed(plan, request, start)

@@ -5,7 +5,7 @@ A cursor names the next step to be read. Pure: nothing here opens anything.
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from .errors import ArgumentError
 
@@ -15,15 +15,19 @@ _FIELDS = ("version", "epoch", "step", "snapshot", "seed", "batch_size", "lanes"
 _SHUFFLE_BYTES = 256 << 20
 
 
-def order(feed: Mapping[str, Any]) -> dict[str, Any]:
-    """What beside seed, batch size and lanes decides which row comes when, from a request's ``feed``.
+def order(feed: Mapping[str, Any], mixture: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """What beside seed, batch size and lanes decides which row comes when, from a request's ``feed`` and what a
+    gateway says of its ``mixture``.
 
-    Windows are cut by the bytes of the columns that are read, so under ``rows`` these count too.
+    Of a mixture the rows of a batch count, by whatever weights they came about. Windows are cut by the bytes of the columns that are read, so under ``rows`` these count too.
     """
-    order = {"shuffle": feed["shuffle"]}
+    order: dict[str, Any] = {"shuffle": feed["shuffle"]}
     # Absent where it says nothing, as in cursors of releases that knew it not.
     if "filter" in feed:
         order["filter"] = feed["filter"]
+    if "mixture" in feed:
+        order["mixture"] = {component["dataset"]: component["rows_per_batch"] for component in mixture}
+        order["exhausted"] = feed["exhausted"]
     if feed["shuffle"] != "rows":
         return order
     columns = feed.get("columns")
@@ -70,6 +74,17 @@ def check(cursor: Mapping[str, Any], description: Mapping[str, Any]) -> None:
     """Refuses a cursor of another feed: its position would mean other rows."""
     for field in ("snapshot", "batch_size", "lanes", "order"):
         check_field(cursor, field, description[field])
+
+
+def check_mixture(cursor: Mapping[str, Any], datasets: Iterable[str]) -> None:
+    """Refuses a cursor of other datasets than a mixture's, or of a mixture where there are none."""
+    was, now = sorted(cursor["order"].get("mixture", ())), sorted(datasets)
+    if was != now:
+        told = [f"a mixture of {', '.join(map(repr, names))}" if names else "one dataset" for names in (was, now)]
+        raise ArgumentError(
+            f"start is a cursor of {told[0]}, this feed is of {told[1]}: give the feed the arguments it had, or start "
+            "anew without a cursor"
+        )
 
 
 def check_field(cursor: Mapping[str, Any], field: str, actual: Any) -> None:

@@ -26,6 +26,9 @@ GRACE_SECONDS = 5.0
 _READY = "listening on "
 _PREFIX = "penstock-"
 
+#: What a gateway serves: names of datasets and where their files are.
+Served = tuple[tuple[str, str], ...]
+
 
 class Daemon:
     """One child process with a ready line."""
@@ -89,7 +92,7 @@ class Daemons:
         self.directory: Optional[Path] = None
         self.sidecar: Optional[Daemon] = None
         self.sidecar_users = 0
-        self.gateways: dict[tuple[str, str], tuple[Daemon, int]] = {}
+        self.gateways: dict[Served, tuple[Daemon, int]] = {}
         self.lock = threading.Lock()
 
     def take_sidecar(self) -> str:
@@ -102,14 +105,14 @@ class Daemons:
             self.sidecar_users += 1
             return self.sidecar.address[len("unix:") :]
 
-    def take_gateway(self, uri: str, dataset: str) -> str:
-        """The address of the private gateway of these files, served as ``dataset``."""
+    def take_gateway(self, served: Served) -> str:
+        """The address of the private gateway of these files, by the names of their datasets."""
         with self.lock:
-            daemon, users = self.gateways.get((uri, dataset), (None, 0))
+            daemon, users = self.gateways.get(served, (None, 0))
             if daemon is None or daemon.process.poll() is not None:
-                arguments = ["gateway", "--listen", "127.0.0.1:0", "--dataset", f"{dataset}={uri}"]
-                daemon = Daemon("gateway", arguments, self._directory())
-            self.gateways[uri, dataset] = (daemon, users + 1)
+                datasets = [argument for name, uri in served for argument in ("--dataset", f"{name}={uri}")]
+                daemon = Daemon("gateway", ["gateway", "--listen", "127.0.0.1:0", *datasets], self._directory())
+            self.gateways[served] = (daemon, users + 1)
             return daemon.address
 
     def give_back_sidecar(self) -> None:
@@ -120,12 +123,12 @@ class Daemons:
                 self.sidecar.end()
                 self.sidecar = None
 
-    def give_back_gateway(self, uri: str, dataset: str) -> None:
+    def give_back_gateway(self, served: Served) -> None:
         """The reverse of :meth:`take_gateway`."""
         with self.lock:
-            daemon, users = self.gateways.pop((uri, dataset))
+            daemon, users = self.gateways.pop(served)
             if users > 1:
-                self.gateways[uri, dataset] = (daemon, users - 1)
+                self.gateways[served] = (daemon, users - 1)
             else:
                 daemon.end()
 

@@ -115,7 +115,9 @@ class Feed:
     def __repr__(self) -> str:
         feed = self._request["feed"]
         epochs = self._request["epochs"]
-        lines = [f"penstock.feed({self.name!r}): dataset {feed['dataset']!r}"]
+        names = [component["dataset"] for component in feed.get("mixture", ())]
+        of = f"mixture of {', '.join(map(repr, names))}" if names else f"dataset {feed['dataset']!r}"
+        lines = [f"penstock.feed({self.name!r}): {of}"]
         try:
             about = self.description
         except PenstockError as error:
@@ -125,6 +127,8 @@ class Feed:
             f"  {about['rows']} rows, {about['steps_per_epoch']} steps an epoch of {about['batch_size']} rows, {total}; "
             f"remainder {feed['remainder']} ({about['dropped']} rows dropped an epoch)"
         )
+        for part in about.get("mixture", ()):
+            lines.append(f"  {part['rows_per_batch']} of them from {part['dataset']!r}, whose {part['rows']} rows last {part['steps']} steps")
         lines.append(f"  rank {about['rank']} of {about['world_size']}: {about['rows_per_step']} rows a step")
         lines.append(f"  order: shuffle {feed['shuffle']}, seed {feed['seed']}, {about['lanes']} lanes; snapshot {about['snapshot'][:12]}")
         lines.extend(f"  {c.name}: {c.dtype}{list(c.shape) or ''}" for c in self.schema.values())
@@ -255,7 +259,7 @@ class Feed:
             raise ClosedError(f"feed '{self.name}' was closed")
 
     def _checked(self, description: dict[str, Any]) -> dict[str, Any]:
-        description["order"] = _cursor.order(self._request["feed"])
+        description["order"] = _cursor.order(self._request["feed"], description.get("mixture", ()))
         if self._start is not None:
             _cursor.check(self._start, description)
         return description

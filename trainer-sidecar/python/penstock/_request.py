@@ -5,6 +5,7 @@ Pure: checks what can be checked without the dataset; the gateway checks the res
 
 from __future__ import annotations
 
+import math
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import _cursor
@@ -13,14 +14,17 @@ from .errors import ArgumentError
 VERSION = 1
 SHUFFLES = ("none", "blocks", "rows")
 REMAINDERS = ("drop", "pad", "keep")
+EXHAUSTED = ("first", "all")
 
 Nulls = Union[None, str, int, float, bool, Mapping[str, Any]]
 Select = Union[None, Sequence[str], Mapping[str, str]]
+#: A dataset's name, or several with their weights.
+Dataset = Union[str, Mapping[str, float]]
 
 
 def build(
     *,
-    dataset: str,
+    dataset: Dataset,
     name: Optional[str],
     batch_size: int,
     columns: Optional[Sequence[str]],
@@ -37,10 +41,11 @@ def build(
     memory: Optional[int] = None,
     filter: Optional[str] = None,
     select: Select = None,
+    exhausted: str = "first",
 ) -> dict[str, Any]:
     """The request as a JSON-able dict. Rank and world size stay open when they are not given."""
     feed: dict[str, Any] = {
-        "dataset": dataset,
+        **_datasets(dataset, exhausted, remainder, lanes),
         "batch_size": _whole("batch_size", batch_size, 1),
         "shuffle": _choice("shuffle", shuffle, SHUFFLES),
         "seed": _whole("seed", seed, 0),
@@ -71,7 +76,7 @@ def build(
             feed[field] = _whole(field, value, least)
     request: dict[str, Any] = {
         "version": VERSION,
-        "name": name or dataset,
+        "name": name or (dataset if isinstance(dataset, str) else "+".join(sorted(dataset))),
         "feed": feed,
         "epochs": None if epochs is None else _whole("epochs", epochs, 1),
     }
@@ -87,6 +92,7 @@ def started(request: Mapping[str, Any], start: Mapping[str, Any]) -> dict[str, A
     """The same feed from a cursor on."""
     cursor = _cursor.parse(start)
     feed = dict(request["feed"])
+    _cursor.check_mixture(cursor, [component["dataset"] for component in feed.get("mixture", ())])
     for field in ("seed", "batch_size"):
         _cursor.check_field(cursor, field, feed[field])
     feed.update(epoch=cursor["epoch"], start_step=cursor["step"], snapshot=cursor["snapshot"])
@@ -113,6 +119,26 @@ def acknowledged(request: Mapping[str, Any], delivery: str, patience: float) -> 
     if request["epochs"] is None:
         raise ArgumentError("an endless feed cannot be trained to its end: give it epochs, or take one with feed.epoch(N)")
     return {**request, "acknowledgement": {"delivery": delivery, "patience_seconds": patience}}
+
+
+def _datasets(dataset: Dataset, exhausted: str, remainder: str, lanes: Optional[int]) -> dict[str, Any]:
+    _choice("exhausted", exhausted, EXHAUSTED)
+    if isinstance(dataset, str):
+        if exhausted != "first":
+            raise ArgumentError(f"exhausted is {exhausted!r} but dataset is one, {dataset!r}: leave it out, or give a dict of datasets and weights")
+        return {"dataset": dataset}
+    if not isinstance(dataset, Mapping) or not dataset:
+        raise ArgumentError(f'dataset is {dataset!r}: give a name, or datasets with their weights like {{"web": 0.7, "books": 0.3}}')
+    for name, weight in dataset.items():
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"dataset names {name!r}: it must be the name of a dataset")
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < math.inf:
+            raise ArgumentError(f"the weight of dataset {name!r} is {weight!r}: give a number above 0, or leave the dataset out")
+    if remainder != "drop":
+        raise ArgumentError(f"remainder is {remainder!r} but the batches of a mixture are all whole: leave it out, what one epoch does not come to comes in the next")
+    if lanes is not None:
+        raise ArgumentError("lanes is given, but those of a mixture follow from its datasets: leave it out")
+    return {"mixture": [{"dataset": name, "weight": float(weight)} for name, weight in dataset.items()], "exhausted": exhausted}
 
 
 def _whole(name: str, value: Any, least: int) -> int:

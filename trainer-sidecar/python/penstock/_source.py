@@ -7,9 +7,10 @@ gateways to name in the request. Starting private daemons is left to :mod:`penst
 from __future__ import annotations
 
 import os
-from typing import Callable, Mapping, NamedTuple, Optional, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 
 from . import _daemons
+from ._request import Dataset
 from .errors import ArgumentError
 
 SIDECAR = "PENSTOCK_SIDECAR"
@@ -23,12 +24,16 @@ _SCHEMES = ("grpc://", "grpc+tls://", _UNIX)
 PRIVATE_DATASET = "data"
 
 
-class Plan(NamedTuple):
-    """What a source means; pure. ``uri`` is set when a private gateway must serve it."""
+#: A place of Parquet files, or several by the names of their datasets.
+Source = Union[None, str, "os.PathLike[str]", Mapping[str, Union[str, "os.PathLike[str]"]]]
 
-    dataset: str
+
+class Plan(NamedTuple):
+    """What a source means; pure. ``served`` are names and URIs that a private gateway must serve."""
+
+    dataset: Dataset
     gateways: tuple[str, ...]
-    uri: Optional[str]
+    served: tuple[tuple[str, str], ...]
     launched: bool
 
 
@@ -40,7 +45,7 @@ class Place(NamedTuple):
     close: Callable[[], None]
 
 
-def plan(source: Union[None, str, os.PathLike[str]], dataset: Optional[str], env: Mapping[str, str]) -> Plan:
+def plan(source: Source, dataset: Optional[Dataset], env: Mapping[str, str]) -> Plan:
     """Decides what ``source`` means in this environment."""
     launched = bool(env.get(SIDECAR))
     if source is None:
@@ -48,16 +53,20 @@ def plan(source: Union[None, str, os.PathLike[str]], dataset: Optional[str], env
             raise ArgumentError(
                 "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run --input NAME=URI`"
             )
-        return Plan(_only(dataset, env), (), None, True)
+        return Plan(_only(dataset, env), (), (), True)
+    if isinstance(source, Mapping):
+        return Plan(_named(source, dataset), (), tuple((name, _uri(place)) for name, place in source.items()), False)
     text = os.path.expanduser(os.fspath(source))
     if not text:
         raise ArgumentError("source is empty: give a path, a glob or grpc://HOST:PORT")
     if text.startswith(_SCHEMES):
         if dataset is None:
             raise ArgumentError(f"{text} is a gateway: say which of its datasets with dataset=")
-        return Plan(dataset, _gateways(text), None, launched)
-    uri = text if "://" in text else os.path.abspath(text)
-    return Plan(dataset or PRIVATE_DATASET, (), uri, False)
+        return Plan(dataset, _gateways(text), (), launched)
+    if isinstance(dataset, Mapping):
+        raise ArgumentError(f'{text} is one place and dataset names several: give a dict of places, {{"web": "web/*.parquet", "books": "books/"}}')
+    name = dataset or PRIVATE_DATASET
+    return Plan(name, (), ((name, _uri(text)),), False)
 
 
 def open_place(plan: Plan) -> Place:
@@ -66,24 +75,42 @@ def open_place(plan: Plan) -> Place:
         return Place(LAUNCHED_SOCKET, plan.gateways, lambda: None)
     daemons = _daemons.of_this_process()
     gateways = plan.gateways
-    if plan.uri is not None:
-        gateways = (daemons.take_gateway(plan.uri, plan.dataset),)
+    if plan.served:
+        gateways = (daemons.take_gateway(plan.served),)
     try:
         socket = daemons.take_sidecar()
     except BaseException:
-        if plan.uri is not None:
-            daemons.give_back_gateway(plan.uri, plan.dataset)
+        if plan.served:
+            daemons.give_back_gateway(plan.served)
         raise
 
     def close() -> None:
         daemons.give_back_sidecar()
-        if plan.uri is not None:
-            daemons.give_back_gateway(plan.uri, plan.dataset)
+        if plan.served:
+            daemons.give_back_gateway(plan.served)
 
     return Place(socket, gateways, close)
 
 
-def _only(dataset: Optional[str], env: Mapping[str, str]) -> str:
+def _uri(place: Union[str, "os.PathLike[str]"]) -> str:
+    text = os.path.expanduser(os.fspath(place))
+    return text if "://" in text else os.path.abspath(text)
+
+
+def _named(source: Mapping[str, Any], dataset: Optional[Dataset]) -> Dataset:
+    """Which of a source's datasets are fed."""
+    if dataset is None and len(source) == 1:
+        return next(iter(source))
+    known = ", ".join(map(repr, source)) or "nothing"
+    if not dataset:
+        raise ArgumentError(f"source has {known}: say how much of each with dataset=, a dict of weights, or name one")
+    missing = [name for name in ([dataset] if isinstance(dataset, str) else dataset) if name not in source]
+    if missing:
+        raise ArgumentError(f"source has no dataset {missing[0]!r}: it has {known}")
+    return dataset
+
+
+def _only(dataset: Optional[Dataset], env: Mapping[str, str]) -> Dataset:
     names = [name for name in env.get(DATASETS, "").split(",") if name]
     if dataset is not None:
         # The sidecar's gateway knows what is there, and lists it when the name is wrong.

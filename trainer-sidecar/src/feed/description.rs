@@ -1,6 +1,6 @@
 //! What a feed is, for its trainer: the JSON at the front of its ring.
 
-use penstock_proto::FeedInfo;
+use penstock_proto::{ComponentInfo, FeedInfo};
 use serde::Serialize;
 
 use crate::pack::PackPlan;
@@ -23,6 +23,8 @@ struct Description<'a> {
     snapshot: &'a str,
     dataset: &'a str,
     remainder: String,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    mixture: &'a [ComponentInfo],
 }
 
 #[derive(Serialize)]
@@ -60,6 +62,7 @@ pub(super) fn describe(request: &Request, info: &FeedInfo, plan: &PackPlan) -> S
         snapshot: info.snapshot.as_str(),
         dataset: &request.feed.feed.dataset,
         remainder: request.feed.feed.remainder.to_string(),
+        mixture: &info.mixture,
     };
     serde_json::to_string(&description).expect("numbers and strings are always JSON")
 }
