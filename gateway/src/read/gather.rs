@@ -12,10 +12,10 @@ use arrow::compute::{concat_batches, interleave, interleave_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
-use penstock_daemon::Lease;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::ReadError;
+use super::share::Room;
 
 /// A window of a lane, decoded: the rows as they lie in files, and the order in which they are fed.
 pub(crate) struct Window {
@@ -26,8 +26,8 @@ pub(crate) struct Window {
 }
 
 /// What a window gives back when its last row has been copied out: the slot that lets the lane read its next
-/// one, and a lease if it is larger than was foreseen.
-pub(crate) type Held = (Option<OwnedSemaphorePermit>, Option<Lease>);
+/// one, and room if it is larger than was foreseen.
+pub(crate) type Held = (Option<OwnedSemaphorePermit>, Option<Room>);
 
 /// Some neighbouring rows of a lane.
 pub(crate) enum Taken {

@@ -17,7 +17,7 @@ use super::Need;
 /// Leases are rounded up to this.
 const LEASE_UNIT: u64 = 1 << 10;
 
-/// Room for bytes that come before their turn. Given back on drop.
+/// Room for bytes that come before their turn, or beyond what was foreseen. Given back on drop.
 pub(crate) struct Room {
     lease: Lease,
     // Given back last: what a stream is said to hold is never less than what it holds.
@@ -100,28 +100,26 @@ impl Share {
         if free < self.stream_bytes.saturating_add(bytes) {
             return None;
         }
-        let bytes = bytes.max(1).next_multiple_of(LEASE_UNIT);
-        let counted = Counted::new(bytes, &self.held);
-        Some(Room { lease: self.budget.try_lease(bytes)?, _counted: counted })
+        self.try_room(bytes)
     }
 
-    /// A lease for what a window turned out to hold beyond what footers told. A stream that runs alone may
+    /// Room for what a window turned out to hold beyond what footers told. A stream that runs alone may
     /// go beyond the budget, as it may from its beginning.
-    pub(crate) async fn excess(&self, window_bytes: u64) -> Result<Option<Lease>, Error> {
+    pub(crate) async fn excess(&self, window_bytes: u64) -> Result<Option<Room>, Error> {
         // A window's first and last batch may reach beyond it.
         let told = self.need.window_bytes.saturating_add(2 * self.need.batch_bytes);
         let excess = window_bytes.saturating_sub(told);
         if excess == 0 {
             return Ok(None);
         }
-        if let Some(lease) = self.budget.try_lease(excess) {
-            return Ok(Some(lease));
+        if let Some(room) = self.try_room(excess) {
+            return Ok(Some(room));
         }
         if self.held.load(Ordering::SeqCst) >= self.budget.leased() {
             return Ok(None);
         }
         let waited = tokio::time::timeout(self.patience, self.budget.lease(excess)).await;
-        waited.map(Some).map_err(|_| {
+        let lease = waited.map_err(|_| {
             let message = format!(
                 "a shuffle window holds {} where the footers told {}, and others hold the rest of the {}: try \
                  again, lower shuffle_bytes, or give the gateway more --memory",
@@ -130,7 +128,16 @@ impl Share {
                 mib(self.budget.total())
             );
             Error::new(Code::Busy, message)
-        })
+        })?;
+        let counted = Counted::new(lease.bytes(), &self.held);
+        Ok(Some(Room { lease, _counted: counted }))
+    }
+
+    fn try_room(&self, bytes: u64) -> Option<Room> {
+        let bytes = bytes.max(1).next_multiple_of(LEASE_UNIT);
+        // Counted first: who asks meanwhile whether the stream is alone must not take this for another's.
+        let counted = Counted::new(bytes, &self.held);
+        Some(Room { lease: self.budget.try_lease(bytes)?, _counted: counted })
     }
 
     fn tell(&self) {

@@ -14,13 +14,13 @@ use super::*;
 
 impl Client {
     /// A stream of which nothing more is read than is asked for.
-    async fn open(&mut self, info: &FlightInfo) -> Result<Streaming<FlightData>, Error> {
+    pub(super) async fn open(&mut self, info: &FlightInfo) -> Result<Streaming<FlightData>, Error> {
         Ok(self.0.do_get(info.endpoint[0].ticket.clone().unwrap()).await?.into_inner())
     }
 }
 
 /// A data set of more than ten times the memory that the gateway is given.
-fn tight() -> Stage {
+pub(super) fn tight() -> Stage {
     let mut stage = Stage::new(&[60_000, 60_000, 60_000, 60_000], 5_000);
     stage.config.part_bytes = 16 << 10;
     stage.config.memory_bytes = 1 << 20;
@@ -94,15 +94,19 @@ async fn rows_larger_than_their_footer_told_are_leased_when_they_are_seen() {
     writer.write(&batch).unwrap();
     writer.close().unwrap();
 
+    stage.config.datasets.push(("e".to_owned(), stage.config.datasets[0].1.clone()));
     stage.config.part_bytes = 64 << 10;
     stage.config.memory_bytes = 3 << 20;
     stage.config.patience = Duration::from_millis(20);
     let mut client = stage.client().await;
     let feed = r#"{"dataset":"d","batch_size":100,"shuffle":"rows","shuffle_bytes":200000}"#;
     let info = client.feed(feed).await.unwrap();
-    // A stream that runs alone goes on.
+    let both = r#""mixture":[{"dataset":"d","weight":1},{"dataset":"e","weight":1}]"#;
+    // A stream that runs alone goes on, of one dataset or of two whose windows are both too large.
     let (ranks, _) = client.epoch(feed).await;
     assert_eq!(sorted(&global(&ranks)), (0..20_000).collect::<Vec<_>>());
+    let (ranks, _) = client.epoch(&feed.replace(r#""dataset":"d""#, both)).await;
+    assert_eq!(sorted(&global(&ranks)), (0..40_000).map(|i| i / 2).collect::<Vec<_>>());
     // One that takes others' room is refused with the numbers.
     let mut other = client.reconnected().await;
     let small = other.feed(r#"{"dataset":"d","columns":["long"],"batch_size":10}"#).await.unwrap();

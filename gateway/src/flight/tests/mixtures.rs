@@ -1,11 +1,13 @@
 //! Stories of several datasets in one feed: `web`, whose ids begin at 0, and `books`, whose ids begin at 10,000.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use arrow::array::{Int32Array, PrimitiveArray};
 use arrow::datatypes::{ArrowPrimitiveType, Int32Type};
 use penstock_proto::{ComponentInfo, FeedRequest};
 
+use super::faults::tight;
 use super::*;
 
 const BOOKS: i64 = 10_000;
@@ -268,9 +270,22 @@ async fn many_readers_in_little_memory_all_come_to_their_end() {
     let mut stage = stage();
     stage.config.part_bytes = 16 << 10;
     stage.config.memory_bytes = 1 << 20;
-    let mut client = stage.client().await;
-    let feed = feed(0.7, 0.3, r#","shuffle":"rows","exhausted":"all","shuffle_bytes":40000}"#);
-    let info = client.feed(&feed.replacen(r#""shuffle_bytes":4000,"#, "", 1)).await.unwrap();
+    stage.config.ticket_key = TicketKey::from_secret(b"a secret that is shared by a fleet");
+    stage.config.patience = Duration::ZERO;
+    let mut hasty = stage.client().await;
+    let feed = feed(0.7, 0.3, r#","shuffle":"rows","exhausted":"all"}"#).replace("4000", "40000");
+    let info = hasty.feed(&feed).await.unwrap();
+    let mut held = Vec::new();
+    let refused = loop {
+        match hasty.open(&info).await {
+            Ok(stream) => held.push(stream),
+            Err(error) => break error,
+        }
+    };
+    assert!(refused.code == Code::Busy && held.len() < 12, "{} {refused}", held.len());
+
+    stage.config.patience = Duration::from_secs(600);
+    let client = stage.client().await;
     let readers: Vec<_> = (0..12)
         .map(|_| {
             let (mut client, ticket) = (client.clone(), info.endpoint[0].ticket.clone().unwrap());
@@ -283,4 +298,34 @@ async fn many_readers_in_little_memory_all_come_to_their_end() {
     }
     assert_eq!(steps(&read[0], 64).len(), 64);
     assert!(read.iter().all(|batches| *batches == read[0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_leaves_hands_a_mixture_over_between_two_steps() {
+    let mut stage = tight();
+    stage.config.datasets.push(("e".to_owned(), stage.config.datasets[0].1.clone()));
+    let feed = r#"{"mixture":[{"dataset":"d","weight":3},{"dataset":"e","weight":2}],"batch_size":1000,"exhausted":"all""#;
+    let mut client = stage.client().await;
+    let all = global_batches(&mut client, feed, "").await;
+    let info = client.feed(&format!("{feed}}}")).await.unwrap();
+    let stream = client.open(&info).await.unwrap();
+    let mut decoded = FlightDataDecoder::new(stream.map_err(FlightError::from));
+    let (mut ids, mut moved) = (Vec::new(), None);
+    while let Some(data) = decoded.try_next().await.unwrap() {
+        let DecodedPayload::RecordBatch(batch) = data.payload else { continue };
+        match Note::from_json(&data.inner.app_metadata).unwrap() {
+            Note::Part { .. } => ids.extend(batch.column(0).as_primitive::<Int64Type>().values().to_vec()),
+            Note::Moved { step } => moved = Some(step as usize),
+            note @ Note::End { .. } => panic!("{note:?} of a stream cut short"),
+        }
+        stage.drain.begin();
+    }
+    let moved = moved.unwrap();
+    assert_eq!(ids, all[..moved].concat());
+    stage.drain.finished(Duration::from_secs(30)).await.unwrap();
+
+    stage.drain = Drain::new();
+    let mut next = stage.client().await;
+    let rest = global_batches(&mut next, feed, &format!(r#","start_step":{moved}"#)).await;
+    assert_eq!(rest, all[moved..]);
 }
