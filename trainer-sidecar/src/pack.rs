@@ -9,9 +9,10 @@ mod bits;
 mod fill;
 mod leaf;
 mod nulls;
+mod ragged;
 mod text;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array as _, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Schema};
 use penstock_proto::Code;
@@ -32,8 +33,12 @@ pub(crate) struct PackPlan {
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) dtype: DType,
-    /// Shape of one row.
+    /// Shape of one row; of lists of many lengths, of one of their innermost elements.
     pub(crate) shape: Vec<u64>,
+    /// The column whose lists this one's numbers bound.
+    pub(crate) splits_of: Option<String>,
+    /// Lists of many lengths around what the column holds.
+    depth: usize,
     /// Place of the column that it is made of, in the record batches.
     index: usize,
     content: Content,
@@ -49,6 +54,8 @@ enum Content {
     Validity {
         elements_per_cell: usize,
     },
+    /// Where the lists of one level begin among what they hold: from 0, one more than there are lists.
+    Splits,
 }
 
 #[derive(Debug, Clone)]
@@ -105,7 +112,7 @@ impl PackPlan {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (index, field) in schema.fields().iter().enumerate() {
             let name = field.name();
-            let (cell, dtype, shape) = resolve(name, field.data_type())?;
+            let Form { depth, cell, dtype, shape } = resolve(name, field.data_type())?;
             let rule = rules.of(field, dtype)?;
             let (nulls, masked) = match rule {
                 nulls::Rule::Refuse => (OnNull::Refuse, false),
@@ -113,14 +120,14 @@ impl PackPlan {
                 nulls::Rule::Mask => (OnNull::Fill(cell.blank()), true),
             };
             let content = Content::Values { cell, nulls };
-            columns.push(Column { name: name.clone(), dtype, shape: shape.clone(), index, content });
-            if masked {
-                let mask = format!("{name}_valid");
-                if schema.field_with_name(&mask).is_ok() {
-                    return Err(PackError::NameTaken { column: mask });
+            let values = Column { name: name.clone(), dtype, shape, splits_of: None, depth, index, content };
+            let mask = masked.then(|| values.mask(cell.elements(dtype)));
+            values.push_to(&mut columns, schema)?;
+            if let Some(mask) = mask {
+                if schema.field_with_name(&mask.name).is_ok() {
+                    return Err(PackError::NameTaken { column: mask.name });
                 }
-                let content = Content::Validity { elements_per_cell: cell.elements(dtype) };
-                columns.push(Column { name: mask, dtype: DType::Bool, shape, index, content });
+                mask.push_to(&mut columns, schema)?;
             }
         }
         Ok(Self { columns })
@@ -140,7 +147,6 @@ impl PackPlan {
         step: u64,
         parts: &[RecordBatch],
     ) -> Result<Vec<ColumnSpec>, PackError> {
-        let rows = parts.iter().map(RecordBatch::num_rows).sum::<usize>() as u64;
         self.columns
             .iter()
             .map(|column| {
@@ -148,20 +154,55 @@ impl PackPlan {
                 if count > 0 {
                     return Err(PackError::Nulls { column: column.name.clone(), epoch, step, count });
                 }
-                Ok(column.spec(rows, column.text_bytes(parts)))
+                Ok(column.spec(column.count(parts), column.text_bytes(parts)))
             })
             .collect()
     }
 }
 
 impl Column {
-    /// What a slot must hold of `rows` rows whose texts have `text_bytes` bytes together.
-    pub(crate) fn spec(&self, rows: u64, text_bytes: u64) -> ColumnSpec {
-        let dims = std::iter::once(rows).chain(self.shape.iter().copied()).collect();
-        match self.dtype.size() {
+    /// What a slot must hold of `count` cells whose texts have `text_bytes` bytes together.
+    pub(crate) fn spec(&self, count: u64, text_bytes: u64) -> ColumnSpec {
+        let dims = std::iter::once(count).chain(self.shape.iter().copied()).collect();
+        let spec = match self.dtype.size() {
             Some(_) => ColumnSpec::fixed(self.dtype, dims),
             None => ColumnSpec::text(self.dtype, dims, text_bytes),
+        };
+        if self.depth > 0 || self.splits_of.is_some() { spec.with_own_rows() } else { spec }
+    }
+
+    /// Cells of so many rows; `None` where lists of many lengths decide.
+    pub(crate) fn count_of(&self, rows: u64) -> Option<u64> {
+        (self.depth == 0).then_some(rows + self.splits_of.iter().len() as u64)
+    }
+
+    /// Cells of a step.
+    pub(crate) fn count(&self, parts: &[RecordBatch]) -> u64 {
+        let cells = self.arrays(parts).map(|array| array.len()).sum::<usize>();
+        // Lists have one bound more than there are.
+        (cells + self.splits_of.iter().len()) as u64
+    }
+
+    /// The column that tells which elements of this one are not null.
+    fn mask(&self, elements_per_cell: usize) -> Self {
+        let content = Content::Validity { elements_per_cell };
+        Self { name: format!("{}_valid", self.name), dtype: DType::Bool, content, ..self.clone() }
+    }
+
+    /// Adds the column, and behind it the bounds of its lists, the outermost first.
+    fn push_to(self, columns: &mut Vec<Self>, schema: &Schema) -> Result<(), PackError> {
+        let (name, index, depth) = (self.name.clone(), self.index, self.depth);
+        columns.push(self);
+        for depth in 0..depth {
+            let splits = format!("{name}/row_splits_{depth}");
+            if schema.field_with_name(&splits).is_ok() {
+                return Err(PackError::NameTaken { column: splits });
+            }
+            let (dtype, shape, splits_of) = (DType::Int64, Vec::new(), Some(name.clone()));
+            let content = Content::Splits;
+            columns.push(Self { name: splits, dtype, shape, splits_of, depth, index, content });
         }
+        Ok(())
     }
 
     /// Writes the column of a step into its place. `data` and `offsets` have the sizes of
@@ -196,6 +237,20 @@ impl Column {
                     rest = after;
                 }
             }
+            Content::Splits => {
+                let (zero, mut rest) = data.split_at_mut(size_of::<i64>());
+                zero.fill(0);
+                let mut begin = 0;
+                for lists in self.arrays(parts) {
+                    let level = ragged::Level::of(&lists);
+                    let (place, after) = rest.split_at_mut(size_of_val(level.ends.as_slice()));
+                    for (place, end) in place.chunks_exact_mut(size_of::<i64>()).zip(level.ends) {
+                        place.copy_from_slice(&(begin + end).to_ne_bytes());
+                    }
+                    begin += level.values.len() as i64;
+                    rest = after;
+                }
+            }
         }
     }
 
@@ -210,15 +265,23 @@ impl Column {
     fn refused_nulls(&self, parts: &[RecordBatch]) -> usize {
         match &self.content {
             Content::Values { nulls: OnNull::Refuse, .. } => {
-                self.leaves(parts).map(|leaf| leaf.nulls.as_ref().map_or(0, NullBuffer::null_count)).sum()
+                let lists = parts.iter().map(|part| ragged::null_lists(part.column(self.index), self.depth));
+                let elements = self.leaves(parts);
+                let elements = elements.map(|leaf| leaf.nulls.as_ref().map_or(0, NullBuffer::null_count));
+                lists.sum::<usize>() + elements.sum::<usize>()
             }
             _ => 0,
         }
     }
 
     fn leaves<'a>(&self, parts: &'a [RecordBatch]) -> impl Iterator<Item = Leaf> + use<'a> {
-        let index = self.index;
-        parts.iter().map(move |part| Leaf::of(part.column(index)))
+        self.arrays(parts).map(|array| Leaf::of(&array))
+    }
+
+    /// What the column is made of, without the lists of many lengths around it.
+    fn arrays<'a>(&self, parts: &'a [RecordBatch]) -> impl Iterator<Item = ArrayRef> + use<'a> {
+        let (index, depth) = (self.index, self.depth);
+        parts.iter().map(move |part| ragged::values(part.column(index), depth))
     }
 }
 
@@ -232,23 +295,39 @@ impl OnNull {
     }
 }
 
-/// What a trainer would see of a column of this type, as in `float32 [28, 28]`; or what to do instead.
+/// What a trainer would see of a column of this type, as in `float32 [28, 28]`, with `*` for a length that is
+/// every list's own; or what to do instead.
 ///
 /// # Errors
 /// No feed can carry such a column.
 pub fn fed_as(data_type: &DataType) -> Result<String, String> {
-    let (_, dtype, shape) = resolve("", data_type).map_err(|error| match error {
+    let Form { depth, dtype, shape, .. } = resolve("", data_type).map_err(|error| match error {
         PackError::Unsupported { advice, .. } => advice.to_owned(),
         error => error.to_string(),
     })?;
-    let shape = if shape.is_empty() { String::new() } else { format!(" {shape:?}") };
+    let open = std::iter::repeat_n("*".to_owned(), depth);
+    let shape: Vec<_> = open.chain(shape.iter().map(u64::to_string)).collect();
+    let shape = if shape.is_empty() { String::new() } else { format!(" [{}]", shape.join(", ")) };
     Ok(format!("{}{shape}", dtype.name()))
 }
 
-/// The cell, element type and row shape of an Arrow type.
-fn resolve(column: &str, data_type: &DataType) -> Result<(Cell, DType, Vec<u64>), PackError> {
+/// What an Arrow type becomes.
+struct Form {
+    /// Lists of many lengths around the rest.
+    depth: usize,
+    cell: Cell,
+    dtype: DType,
+    shape: Vec<u64>,
+}
+
+fn resolve(column: &str, data_type: &DataType) -> Result<Form, PackError> {
     let mut shape = Vec::new();
     let mut inner = data_type;
+    let mut depth = 0;
+    while let Some(item) = ragged::item(inner) {
+        depth += 1;
+        inner = item.data_type();
+    }
     while let DataType::FixedSizeList(field, size) = inner {
         shape.push(u64::try_from(*size).unwrap_or(0));
         inner = field.data_type();
@@ -264,7 +343,7 @@ fn resolve(column: &str, data_type: &DataType) -> Result<(Cell, DType, Vec<u64>)
     if shape.len() >= MAX_DIMS {
         return Err(PackError::TooDeep { column: column.to_owned(), dims: shape.len() + 1 });
     }
-    Ok((cell, dtype, shape))
+    Ok(Form { depth, cell, dtype, shape })
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ from . import _request, _source
 from ._batch import Batch
 from ._feed import Column, Feed, FeedIterator
 from ._native import Stats, stats
+from ._ragged import Ragged
 from .errors import (
     AllSlotsHeldError,
     ArgumentError,
@@ -39,6 +40,7 @@ __all__ = [
     "ForkedError",
     "NativeError",
     "PenstockError",
+    "Ragged",
     "SidecarError",
     "Stats",
     "feed",

@@ -7,11 +7,12 @@ array (or view of one) is gone. Numbers are not copied; strings become Python ob
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence, Union
 
 import numpy as np
 
 from . import _native
+from ._ragged import Ragged, joined
 from .errors import NativeError
 
 #: Wire number, name and numpy type; string and bytes become objects.
@@ -35,8 +36,8 @@ _DTYPES: dict[int, tuple[str, Any]] = {
 _STRING = 14
 
 
-class Batch(dict[str, np.ndarray]):
-    """A dict of column name to array, ``[rows, …]`` each.
+class Batch(dict[str, Union[np.ndarray, Ragged]]):
+    """A dict of column name to array, ``[rows, …]`` each; a column of lists of many lengths is a :class:`Ragged`.
 
     ``epoch``, ``step`` and ``rows`` say which batch it is; ``cursor`` is the position after it, a
     JSON-able dict for ``penstock.feed(start=…)``.
@@ -46,7 +47,7 @@ class Batch(dict[str, np.ndarray]):
 
     def __init__(
         self,
-        arrays: dict[str, np.ndarray],
+        arrays: dict[str, Union[np.ndarray, Ragged]],
         epoch: int,
         step: int,
         rows: int,
@@ -94,12 +95,13 @@ class _Memory:
         }
 
 
-def arrays(out: _native.BatchStruct, names: Sequence[str]) -> dict[str, np.ndarray]:
+def arrays(out: _native.BatchStruct, columns: Sequence[Mapping[str, Any]]) -> dict[str, Union[np.ndarray, Ragged]]:
     """The columns of a batch just received, by name."""
     slot = _Slot(out.batch)
-    if out.columns != len(names):
-        raise NativeError(f"the batch has {out.columns} columns, the description {len(names)}: install one release")
-    return {name: _array(slot, i, name) for i, name in enumerate(names)}
+    if out.columns != len(columns):
+        raise NativeError(f"the batch has {out.columns} columns, the description {len(columns)}: install one release")
+    parts = [_array(slot, i, column["name"]) for i, column in enumerate(columns)]
+    return joined(columns, parts, lambda values, splits: Ragged(values, tuple(splits)))
 
 
 def _array(slot: _Slot, i: int, name: str) -> np.ndarray:

@@ -16,7 +16,7 @@ import uuid
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional, Union
 
-from . import _batch, _cursor, _native, _request, _source
+from . import _batch, _cursor, _native, _ragged, _request, _source
 from ._batch import Batch
 from .errors import ClosedError, PenstockError
 
@@ -35,11 +35,11 @@ _SLICE_MS = 1000
 
 
 class Column(NamedTuple):
-    """One column: name, type (``"float32"``, ``"string"``, …) and the shape of a row."""
+    """One column: name, type (``"float32"``, ``"string"``, …) and the shape of a row, ``None`` for lists of many lengths."""
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[Optional[int], ...]
 
 
 class Feed:
@@ -87,7 +87,9 @@ class Feed:
     @property
     def schema(self) -> dict[str, Column]:
         """The columns of every batch by name, masks and ``_valid`` included."""
-        return {c["name"]: Column(c["name"], c["dtype"], tuple(c["shape"])) for c in self.description["columns"]}
+        columns = self.description["columns"]
+        plain = [Column(c["name"], c["dtype"], tuple(c["shape"])) for c in columns]
+        return _ragged.joined(columns, plain, lambda values, levels: values._replace(shape=(None,) * len(levels) + values.shape))
 
     @property
     def steps_per_epoch(self) -> int:
@@ -131,7 +133,7 @@ class Feed:
             lines.append(f"  {part['rows_per_batch']} of them from {part['dataset']!r}, whose {part['rows']} rows last {part['steps']} steps")
         lines.append(f"  rank {about['rank']} of {about['world_size']}: {about['rows_per_step']} rows a step")
         lines.append(f"  order: shuffle {feed['shuffle']}, seed {feed['seed']}, {about['lanes']} lanes; snapshot {about['snapshot'][:12]}")
-        lines.extend(f"  {c.name}: {c.dtype}{list(c.shape) or ''}" for c in self.schema.values())
+        lines.extend(f"  {c.name}: {c.dtype}{_shape(c.shape)}" for c in self.schema.values())
         return "\n".join(lines)
 
     # Its batches.
@@ -144,7 +146,8 @@ class Feed:
     def tf(self, prefetch: int = 2) -> "tf.data.Dataset":
         """The feed as a ``tf.data.Dataset`` of a dict of tensors ``[rows, …]``.
 
-        Tensors of numbers lie in shared memory and keep their slot until they are gone. ``prefetch`` is
+        Tensors of numbers lie in shared memory and keep their slot until they are gone; columns of lists of many
+        lengths are ``tf.RaggedTensor``. ``prefetch`` is
         the number of batches that TensorFlow takes ahead (0: none). Under a MultiWorkerMirroredStrategy:
         ``strategy.distribute_datasets_from_function(lambda context: feed.tf())``. A ``fit`` of several
         epochs takes a feed of as many and ``steps_per_epoch=feed.steps_per_epoch``.
@@ -159,7 +162,8 @@ class Feed:
 
         The queue is filled by a QueueRunner, which ``MonitoredTrainingSession`` starts, in the process that
         the session belongs to; dequeuing raises OutOfRangeError after the last batch. Put it on the worker's own
-        device: ``with tf.device("/job:worker/task:0/cpu:0"): batch = feed.tf1_queue()``.
+        device: ``with tf.device("/job:worker/task:0/cpu:0"): batch = feed.tf1_queue()``. Lists of many lengths come as
+        their values, ``NAME``, and the bounds of each level of lists, ``NAME/row_splits_0`` and on.
         """
         from . import _tf1
 
@@ -265,6 +269,10 @@ class Feed:
         return description
 
 
+def _shape(shape: tuple[Optional[int], ...]) -> str:
+    return f"[{', '.join('*' if size is None else str(size) for size in shape)}]" if shape else ""
+
+
 class FeedIterator(Iterator[Batch]):
     """One pass over a feed. Close it, or drop it, to end it early."""
 
@@ -273,7 +281,7 @@ class FeedIterator(Iterator[Batch]):
         self._handle = _native.open_feed(feed._place.socket, feed._request_json, feed._group, OPEN_SECONDS)
         self._close = weakref.finalize(self, _close, self._handle, os.getpid())
         description = feed._checked(json.loads(_native.description(self._handle)))
-        self._names = [column["name"] for column in description["columns"]]
+        self._columns = description["columns"]
         seed = feed._request["feed"]["seed"]
         self._cursor: Callable[[int, int], dict[str, Any]] = functools.partial(_cursor.after, description, seed)
         feed._passes, feed._given = feed._passes + 1, None
@@ -285,7 +293,7 @@ class FeedIterator(Iterator[Batch]):
         for held in itertools.count():
             kind = library.penstock_next(self._handle, _SLICE_MS, ctypes.byref(out))
             if kind == 0:
-                arrays = _batch.arrays(out, self._names)
+                arrays = _batch.arrays(out, self._columns)
                 if self._pass == self._feed._passes:
                     self._feed._given = (out.epoch, out.step)
                 return Batch(arrays, out.epoch, out.step, out.rows, self._cursor)

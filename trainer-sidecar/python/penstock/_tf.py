@@ -7,7 +7,7 @@ feed's end, and closes what it opened. ``Dataset.map`` over an op would turn the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
@@ -42,7 +42,7 @@ TOKEN_SPEC = tf.TensorSpec([4], tf.int64)
 
 def dataset(feed: "Feed", prefetch: int) -> tf.data.Dataset:
     """See :meth:`penstock.Feed.tf`."""
-    made = _generated(feed, element_spec(feed))
+    made = _ragged_ones(feed, _generated(feed, element_spec(feed)))
     # Known lengths spare Keras a step into the end, and an early end becomes an error.
     made = made.apply(tf.data.experimental.assert_cardinality(length(feed)))
     return made.prefetch(prefetch) if prefetch else made
@@ -53,7 +53,7 @@ def acknowledged_dataset(feed: "Feed", prefetch: int) -> tf.data.Dataset:
 
     The graph is traced in one process and runs in others, whose shares may differ by a row: rows are open.
     """
-    made = _generated(feed, {**element_spec(feed, open_rows=True), TOKEN: TOKEN_SPEC})
+    made = _ragged_ones(feed, _generated(feed, {**element_spec(feed, open_rows=True), TOKEN: TOKEN_SPEC}))
     return made.prefetch(prefetch) if prefetch else made
 
 
@@ -119,12 +119,47 @@ def following(
 
 
 def element_spec(feed: "Feed", open_rows: bool = False) -> dict[str, tf.TensorSpec]:
-    """Name to ``TensorSpec([rows, …], dtype)``; rows are open under ``remainder="keep"``, or if asked for."""
+    """Of every column of the ring ``TensorSpec([rows, …], dtype)``; rows are open under ``remainder="keep"``, or if asked
+    for, and where lists of many lengths decide."""
     rows = None if open_rows or feed._request["feed"]["remainder"] == "keep" else feed.rows_per_step
-    return {
-        column.name: tf.TensorSpec([rows, *column.shape], _DTYPES[column.dtype], name=None)
-        for column in feed.schema.values()
-    }
+    columns = feed.description["columns"]
+    levels = _levels(columns)
+
+    def first(column: Mapping[str, Any]) -> Optional[int]:
+        if column["name"] in levels:
+            return None
+        outermost = levels.get(column.get("splits_of"), [""])[0]
+        if "splits_of" in column:
+            return rows + 1 if rows is not None and column["name"] == outermost else None
+        return rows
+
+    return {c["name"]: tf.TensorSpec([first(c), *c["shape"]], _DTYPES[c["dtype"]], name=None) for c in columns}
+
+
+def _levels(columns: Iterable[Mapping[str, Any]]) -> dict[Any, list[str]]:
+    """Of every column of lists of many lengths the columns that bound them, the outermost first."""
+    levels: dict[Any, list[str]] = {}
+    for column in columns:
+        if "splits_of" in column:
+            levels.setdefault(column["splits_of"], []).append(column["name"])
+    return levels
+
+
+def _ragged_ones(feed: "Feed", made: tf.data.Dataset) -> tf.data.Dataset:
+    """The same with values and bounds put together."""
+    levels = _levels(feed.description["columns"])
+    if not levels:
+        return made
+    bounds = {name for names in levels.values() for name in names}
+
+    def together(batch: dict[str, tf.Tensor]) -> dict[str, Any]:
+        joined: dict[str, Any] = {name: column for name, column in batch.items() if name not in bounds}
+        for name, splits in levels.items():
+            # The sidecar made them; checking them would read them all.
+            joined[name] = tf.RaggedTensor.from_nested_row_splits(batch[name], [batch[each] for each in splits], validate=False)
+        return joined
+
+    return made.map(together)
 
 
 def length(feed: "Feed") -> int:

@@ -26,6 +26,9 @@ pub struct ColumnSpec {
     pub dims: Vec<u64>,
     /// Bytes of the elements; for `string` and `bytes` of the characters, without the offsets.
     pub bytes: u64,
+    /// Whether the first of `dims` is the column's own, as of values that lists of many lengths hold, and
+    /// not the batch's rows.
+    pub own_rows: bool,
 }
 
 /// Why a batch cannot be laid out.
@@ -77,12 +80,18 @@ impl ColumnSpec {
     /// [`ColumnSpec::text`].
     pub fn fixed(dtype: DType, dims: Vec<u64>) -> ColumnSpec {
         let bytes = dims.iter().fold(dtype.size().unwrap_or(0), |product, &dim| product.saturating_mul(dim));
-        ColumnSpec { dtype, dims, bytes }
+        ColumnSpec { dtype, dims, bytes, own_rows: false }
     }
 
     /// A `string` or `bytes` column whose elements together have `bytes` bytes.
     pub fn text(dtype: DType, dims: Vec<u64>, bytes: u64) -> ColumnSpec {
-        ColumnSpec { dtype, dims, bytes }
+        ColumnSpec { dtype, dims, bytes, own_rows: false }
+    }
+
+    /// The same with as many rows as it says, whatever the batch has.
+    #[must_use]
+    pub fn with_own_rows(self) -> ColumnSpec {
+        ColumnSpec { own_rows: true, ..self }
     }
 
     /// Number of elements, if it fits.
@@ -195,7 +204,7 @@ mod tests {
         check(ColumnSpec::fixed(DType::Int8, vec![1; 9]), LayoutError::Dimensions { column: 0, dims: 9 });
         check(ColumnSpec::fixed(DType::Int64, vec![u64::MAX, 2]), LayoutError::Overflow { column: 0 });
         check(ColumnSpec::text(DType::Bytes, vec![1], u64::MAX - 4), LayoutError::Overflow { column: 0 });
-        let wrong = ColumnSpec { dtype: DType::Int32, dims: vec![3], bytes: 11 };
+        let wrong = ColumnSpec { dtype: DType::Int32, dims: vec![3], bytes: 11, own_rows: false };
         check(wrong, LayoutError::Bytes { column: 0, stated: 11, needed: 12 });
     }
 }

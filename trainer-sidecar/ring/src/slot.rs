@@ -19,6 +19,8 @@ use crate::layout::{COLUMN_ALIGN, COLUMN_ENTRY, ColumnSpec, MAX_DIMS, SLOT_HEADE
 use crate::map::words;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"PSLT");
+/// Set beside the number of dimensions of a column whose rows are its own.
+const OWN_ROWS: u32 = 1 << 31;
 
 /// Which batch a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,8 @@ pub(crate) fn write(slot: &mut [u8], header: BatchHeader, columns: &[ColumnSpec]
         let entry = &mut slot[(SLOT_HEADER + COLUMN_ENTRY * i as u64) as usize..][..COLUMN_ENTRY as usize];
         entry.fill(0);
         entry[..4].copy_from_slice(&spec.dtype.wire().to_le_bytes());
-        entry[4..8].copy_from_slice(&(spec.dims.len() as u32).to_le_bytes());
+        let own_rows = if spec.own_rows { OWN_ROWS } else { 0 };
+        entry[4..8].copy_from_slice(&(spec.dims.len() as u32 | own_rows).to_le_bytes());
         for (d, &dim) in spec.dims.iter().enumerate() {
             put(entry, 8 + 8 * d, dim);
         }
@@ -106,17 +109,18 @@ pub(crate) fn read(slot: &[u8]) -> Result<(BatchHeader, Vec<Column>), SlotError>
 fn column(slot: &[u8], entry: &[u8], table_end: u64, rows: u64) -> Result<Column, (&'static str, u64)> {
     let wire = half(entry, 0);
     let dtype = DType::from_wire(wire).ok_or(("type", wire.into()))?;
-    let ndim = half(entry, 4) as usize;
+    let own_rows = half(entry, 4) & OWN_ROWS != 0;
+    let ndim = (half(entry, 4) & !OWN_ROWS) as usize;
     if ndim == 0 || ndim > MAX_DIMS {
         return Err(("number of dimensions", ndim as u64));
     }
     let dims: Vec<u64> = (0..ndim).map(|d| word(entry, 8 + 8 * d)).collect();
-    if dims[0] != rows {
+    if dims[0] != rows && !own_rows {
         return Err(("rows", dims[0]));
     }
     let tail = 8 + 8 * MAX_DIMS;
     let (offsets, start, bytes) = (word(entry, tail), word(entry, tail + 8), word(entry, tail + 16));
-    let spec = ColumnSpec { dtype, dims, bytes };
+    let spec = ColumnSpec { dtype, dims, bytes, own_rows };
     let elements = spec.elements().filter(|&n| n < i64::MAX as u64 / 16).ok_or(("shape", rows))?;
     let data = inside(slot, start, bytes, table_end).ok_or(("data place", start))?;
     let offsets = match dtype.size() {

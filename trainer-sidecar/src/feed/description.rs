@@ -32,6 +32,8 @@ struct ColumnDescription<'a> {
     name: &'a str,
     dtype: &'a str,
     shape: &'a [u64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    splits_of: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -45,6 +47,7 @@ pub(super) fn describe(request: &Request, info: &FeedInfo, plan: &PackPlan) -> S
         name: &column.name,
         dtype: column.dtype.name(),
         shape: &column.shape,
+        splits_of: column.splits_of.as_deref(),
     });
     let description = Description {
         version: 1,

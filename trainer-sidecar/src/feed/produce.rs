@@ -159,15 +159,22 @@ async fn next(queue: &mut UnboundedReceiver<Item>, wanted: &Wanted<'_>) -> Resul
     }
 }
 
-/// Bytes of a slot. Exact where all columns are numbers; else texts are taken to be as long as those of
-/// the first step, and a quarter more. A batch that is larger all the same gets memory of its own.
+/// Bytes of a slot. Exact where all columns are numbers; else texts and lists are taken to be as long as those
+/// of the first step, and a quarter more. A batch that is larger all the same gets memory of its own.
 fn slot_bytes(plan: &PackPlan, rows: u64, first: Option<&Step>) -> Result<u64, Error> {
     let specs = plan.columns().iter().map(|column| {
-        let seen = first.map_or(0, |step| {
-            let bytes = u128::from(column.text_bytes(&step.parts));
-            u64::try_from(bytes * u128::from(rows) / u128::from(step.rows.max(1))).unwrap_or(u64::MAX)
-        });
-        column.spec(rows, seen.saturating_add(seen / 4))
+        let expected = |seen: &dyn Fn(&Step) -> u64| {
+            let seen = first.map_or(0, |step| {
+                let whole = u128::from(seen(step)) * u128::from(rows) / u128::from(step.rows.max(1));
+                u64::try_from(whole).unwrap_or(u64::MAX)
+            });
+            seen.saturating_add(seen / 4)
+        };
+        let count = match column.count_of(rows) {
+            Some(count) => count,
+            None => expected(&|step| column.count(&step.parts)),
+        };
+        column.spec(count, expected(&|step| column.text_bytes(&step.parts)))
     });
     let layout = SlotLayout::plan(&specs.collect::<Vec<_>>())
         .map_err(|error| Error::chain(Code::InvalidFeed, &error))?;

@@ -74,9 +74,10 @@ pub(super) fn element(data_type: &DataType) -> Result<(Cell, DType), &'static st
         A::Decimal32(..) | A::Decimal64(..) | A::Decimal128(..) | A::Decimal256(..) | A::Interval(_) => {
             return Err(WRITE_NUMBERS);
         }
-        A::List(_) | A::LargeList(_) | A::ListView(_) | A::LargeListView(_) => {
-            return Err("write it as lists of one fixed size");
+        A::List(_) | A::LargeList(_) => {
+            return Err("write the lists of many lengths around those of one fixed size, or all of one size");
         }
+        A::ListView(_) | A::LargeListView(_) => return Err("serve it as plain lists"),
         A::Struct(_) | A::Map(..) | A::Union(..) => return Err("write its members as columns of their own"),
         A::Dictionary(..) | A::RunEndEncoded(..) => return Err("serve it with its values spelled out"),
         A::Null => return Err("give it a type that holds values"),

@@ -68,7 +68,9 @@ fn may_hold_nulls(field: &Field) -> bool {
             return true;
         }
         match field.data_type() {
-            DataType::FixedSizeList(inner, _) => field = inner,
+            DataType::FixedSizeList(inner, _) | DataType::List(inner) | DataType::LargeList(inner) => {
+                field = inner;
+            }
             _ => return false,
         }
     }

@@ -10,6 +10,8 @@ use penstock_ring::SlotLayout;
 
 use super::*;
 
+mod ragged;
+
 /// What the trainer would read: bytes, and offsets of texts.
 struct Packed {
     data: Vec<u8>,
@@ -229,7 +231,9 @@ fn what_is_no_tensor_is_refused_with_a_way_out() {
             "{refusal}"
         );
     };
-    check(Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)])])), "one fixed size");
+    let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)])]));
+    let field = Arc::new(Field::new_list_field(list.data_type().clone(), true));
+    check(Arc::new(FixedSizeListArray::new(field, 1, list, None)), "around those of one fixed size");
     check(Arc::new(Decimal128Array::from(vec![1])), "int64 or float64");
     check(Arc::new(NullArray::new(1)), "a type that holds values");
     let mut deep: ArrayRef = Arc::new(Int8Array::from(vec![1]));

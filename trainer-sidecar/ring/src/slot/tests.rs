@@ -40,6 +40,19 @@ fn what_was_written_is_read() {
 }
 
 #[test]
+fn a_column_may_have_rows_of_its_own() {
+    let columns = [
+        ColumnSpec::fixed(DType::Int32, vec![5]).with_own_rows(),
+        ColumnSpec::text(DType::String, vec![0], 0).with_own_rows(),
+        ColumnSpec::fixed(DType::Int64, vec![2]),
+    ];
+    let mut region = Region::heap(&[0, 4096]).remove(0);
+    SlotWriter::begin(region.bytes_mut(), HEADER, &columns).unwrap().offsets(1).fill(0);
+    let (_, read) = read(region.bytes_mut()).unwrap();
+    assert_eq!(read.iter().map(|column| column.dims[0]).collect::<Vec<_>>(), [5, 0, 2]);
+}
+
+#[test]
 fn a_hostile_header_is_refused_by_the_field_it_forged() {
     let entry = |column: u64| (SLOT_HEADER + COLUMN_ENTRY * column) as usize;
     let tail = 8 + 8 * MAX_DIMS;
@@ -51,6 +64,7 @@ fn a_hostile_header_is_refused_by_the_field_it_forged() {
     check(0, b"X", "magic");
     check(4, &u32::MAX.to_le_bytes(), "column count");
     check(24, &3_u64.to_le_bytes(), "rows");
+    check(entry(2) + 8, &1_u64.to_le_bytes(), "rows");
     check(entry(0), &99_u32.to_le_bytes(), "type");
     check(entry(0) + 4, &0_u32.to_le_bytes(), "number of dimensions");
     check(entry(0) + 4, &9_u32.to_le_bytes(), "number of dimensions");
