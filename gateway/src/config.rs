@@ -36,8 +36,10 @@ pub struct Config {
     pub ticket_key: TicketKey,
     /// How long a ticket is good for.
     pub ticket_life: Duration,
-    /// Bytes that all streams together may hold.
+    /// Bytes that all streams together may hold, and what was decoded for them.
     pub memory_bytes: u64,
+    /// Of these, at most so many keep decoded blocks as long as no stream wants them; half if nothing is said.
+    pub cache_bytes: Option<u64>,
     /// Bytes of one message, unless a single row is larger.
     pub part_bytes: u64,
     /// A directory where what filters pass is kept, as a path or a `file://` URI.
@@ -61,10 +63,16 @@ impl Config {
             ticket_key: TicketKey::generate(),
             ticket_life: Duration::from_hours(24),
             memory_bytes: DEFAULT_MEMORY_BYTES,
+            cache_bytes: None,
             part_bytes: DEFAULT_PART_BYTES,
             state: None,
             patience: Duration::from_secs(30),
         }
+    }
+
+    /// What the decoded cache may take.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.cache_bytes.unwrap_or(self.memory_bytes / 2).min(self.memory_bytes)
     }
 }
 
@@ -167,6 +175,8 @@ pub struct ConfigFile {
     pub ticket_key_file: Option<PathBuf>,
     /// A number of bytes, or a text such as `512MiB`.
     pub memory: Option<String>,
+    /// The same.
+    pub cache: Option<String>,
     pub state: Option<String>,
     pub admin: Option<String>,
     pub hadoop_conf: Option<PathBuf>,

@@ -5,7 +5,6 @@
 //! stock client takes it; the parts of a step count up to the last, which says that it is the last. It
 //! knows no file, no plan and no socket.
 
-mod compact;
 mod message;
 mod size;
 #[cfg(test)]
@@ -20,9 +19,9 @@ use arrow::record_batch::RecordBatch;
 use arrow_flight::{FlightData, SchemaAsIpc};
 use penstock_proto::Note;
 
-use self::compact::compact;
 pub(crate) use self::message::Message;
 use self::size::encoded_bytes;
+use crate::compact::compact;
 
 /// Writes the batches of one stream.
 pub(crate) struct Encoder {

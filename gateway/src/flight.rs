@@ -49,6 +49,7 @@ pub use self::tls::TlsError;
 use crate::config::Config;
 use crate::count::{Counter, State, StateError};
 use crate::fleet::Fleet;
+use crate::read::Shared;
 use crate::store::Stores;
 
 /// Serves datasets.
@@ -108,9 +109,16 @@ impl Gateway {
         let fleet = Fleet::new(places.own, places.nearby, &config.fleet, places.scheme);
         let location = fleet.own().to_owned();
         let budget = Budget::new(config.memory_bytes);
+        let cache_bytes = config.cache_bytes();
+        let shared = Shared::new(&budget, cache_bytes);
+        tracing::info!(
+            memory_bytes = config.memory_bytes,
+            cache_bytes,
+            "the decoded cache takes what streams leave"
+        );
         let running = Running::default();
         let counter = Counter::new(budget.clone(), config.patience, state);
-        let (plans, deliveries) = (Plans::new(counter), Deliveries::default());
+        let (plans, deliveries) = (Plans::new(counter, shared), Deliveries::default());
         let (running_here, drain_here) = (running.clone(), drain.clone());
         let gateway = Self {
             config,

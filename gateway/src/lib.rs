@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
 
+mod compact;
 pub mod config;
 pub mod count;
 pub mod dataset;

@@ -6,6 +6,8 @@
 //! no wire: what a part looks like there is [`encode`](crate::encode)'s.
 
 mod ahead;
+mod block;
+mod cache;
 mod cpu;
 mod decode;
 mod fetch;
@@ -18,6 +20,7 @@ mod passing;
 mod reading;
 mod rows;
 mod share;
+mod shared;
 mod source;
 mod steps;
 
@@ -26,6 +29,7 @@ use penstock_proto::Code;
 
 use crate::store::StoreError;
 
+pub(crate) use self::cache::{Content, describe};
 pub(crate) use self::cpu::{Panicked, run as on_cpu};
 pub use self::decode::decode_file;
 pub(crate) use self::fetch::fetch;
@@ -36,6 +40,7 @@ pub(crate) use self::need::{Need, block_bytes, part_rows};
 pub(crate) use self::passing::{Passing, passing, selected};
 pub(crate) use self::reading::Reading;
 pub(crate) use self::share::Share;
+pub(crate) use self::shared::{Shared, View};
 pub(crate) use self::source::Source;
 pub(crate) use self::steps::{Steps, with_valid};
 

@@ -4,6 +4,8 @@ use metrics::{
     Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram,
 };
 
+use crate::read;
+
 /// Says once what the names mean.
 pub(crate) fn describe() {
     describe_counter!("penstock_gateway_rows_total", Unit::Count, "Rows sent, padding included");
@@ -15,6 +17,7 @@ pub(crate) fn describe() {
     );
     describe_gauge!("penstock_gateway_streams", Unit::Count, "Streams being read");
     describe_gauge!("penstock_gateway_budget_bytes", Unit::Bytes, "Bytes of --memory leased to streams");
+    read::describe();
 }
 
 /// Counters of the streams of one dataset.

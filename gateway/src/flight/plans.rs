@@ -14,7 +14,7 @@ use crate::count::{Counter, Counts};
 use crate::dataset::{DatasetError, Projection, Snapshot};
 use crate::partition::Partition;
 use crate::plan::{Order, Plan};
-use crate::read::{Passing, Reading, Share, block_bytes, on_cpu};
+use crate::read::{Content, Passing, Reading, Share, Shared, View, block_bytes, on_cpu};
 
 /// Plans kept: a few feeds in training, each with and without its lanes said.
 const KEPT: usize = 16;
@@ -23,6 +23,7 @@ const KEPT: usize = 16;
 pub(crate) struct Planned {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) projection: Projection,
+    pub(crate) view: View,
     pub(crate) plan: Arc<Plan>,
     /// The filter there is, and what passes it.
     pub(crate) passing: Option<Passing>,
@@ -39,11 +40,12 @@ pub(crate) struct Plans {
     /// The oldest first.
     kept: Mutex<VecDeque<(Feed, Arc<Planned>)>>,
     counter: Counter,
+    shared: Arc<Shared>,
 }
 
 impl Plans {
-    pub(crate) fn new(counter: Counter) -> Self {
-        Self { kept: Mutex::default(), counter }
+    pub(crate) fn new(counter: Counter, shared: Arc<Shared>) -> Self {
+        Self { kept: Mutex::default(), counter, shared }
     }
 
     /// The plan of a feed over a snapshot.
@@ -66,7 +68,8 @@ impl Plans {
             }
         };
         let (held, of) = (Arc::clone(snapshot), feed.clone());
-        let made = on_cpu(move || Planned::new(held, projection, filtered, &of)).await;
+        let view = View { content: content(snapshot, &projection, feed), shared: Arc::clone(&self.shared) };
+        let made = on_cpu(move || Planned::new(held, projection, view, filtered, &of)).await;
         let planned = Arc::new(made.unwrap_or_else(|panic| Err(Error::chain(Code::Internal, &panic)))?);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back((feed.clone(), Arc::clone(&planned)));
@@ -91,6 +94,7 @@ impl Planned {
             projection: self.projection.clone(),
             plan: Arc::clone(&self.plan),
             passing: self.passing.clone(),
+            view: self.view.clone(),
             partition,
             share: Arc::new(share),
         }
@@ -105,6 +109,7 @@ impl Planned {
     fn new(
         snapshot: Arc<Snapshot>,
         projection: Projection,
+        view: View,
         filtered: Option<(Passing, Counts)>,
         feed: &Feed,
     ) -> Result<Self, Error> {
@@ -116,7 +121,7 @@ impl Planned {
         let decoded_bytes = shapes.iter().map(|shape| u128::from(shape.bytes)).sum();
         let block_bytes = block_bytes(&snapshot, &projection, passing.as_ref());
         let counts = counts.map(|counts| counts.digest);
-        Ok(Self { snapshot, projection, plan, passing, counts, decoded_bytes, block_bytes })
+        Ok(Self { snapshot, projection, view, plan, passing, counts, decoded_bytes, block_bytes })
     }
 }
 
@@ -133,6 +138,14 @@ fn project(snapshot: &Snapshot, feed: &Feed) -> Result<Projection, Error> {
         return Err(Error::new(Code::InvalidFeed, message));
     }
     Ok(projection)
+}
+
+/// What makes rows the same, whatever the order in which they are fed.
+fn content(snapshot: &Snapshot, projection: &Projection, feed: &Feed) -> Content {
+    // Columns by name, however they were asked for; expressions as they were written.
+    let columns: Vec<_> = projection.schema().fields().iter().map(|field| field.name()).collect();
+    let filter = feed.filter.as_deref().map(str::trim);
+    Content::of(&format!("{:?}", (&snapshot.id, columns, &feed.select, filter)))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err wants it")]

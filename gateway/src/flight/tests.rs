@@ -1,5 +1,6 @@
 //! Stories of readers and a gateway on the loopback, in one process.
 
+mod cached;
 mod copies;
 mod faults;
 mod filters;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Passing, ReadError, Share, Source, Steps, cpu};
+use super::{Passing, ReadError, Share, Source, Steps, View, cpu};
 use crate::dataset::{Projection, Snapshot};
 use crate::partition::Partition;
 use crate::plan::Plan;
@@ -15,6 +15,7 @@ pub(crate) struct Reading {
     pub(crate) projection: Projection,
     pub(crate) plan: Arc<Plan>,
     pub(crate) passing: Option<Passing>,
+    pub(crate) view: View,
     pub(crate) partition: Partition,
     pub(crate) share: Arc<Share>,
 }
@@ -31,8 +32,8 @@ impl Reading {
         // Permuting blocks is work, too.
         let order = cpu::run(move || plan.epoch(epoch)).await?;
         let (snapshot, projection) = (Arc::clone(&self.snapshot), self.projection.clone());
-        let (passing, share) = (self.passing.clone(), Arc::clone(&self.share));
-        let source = Arc::new(Source::new(snapshot, projection, order, passing, share));
+        let (passing, view, share) = (self.passing.clone(), self.view.clone(), Arc::clone(&self.share));
+        let source = Arc::new(Source::new(snapshot, projection, order, passing, view, share));
         Ok(Steps::new(source, self.partition.clone(), step, pad))
     }
 }

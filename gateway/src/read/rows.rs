@@ -1,22 +1,21 @@
 //! Rows of one stretch of an epoch's sequence, forwards, block after block.
 //!
 //! In: a lane or the remainder, and which of its positions. Out: record batches of those rows and no
-//! others, in order. The promise: one block's compressed bytes and one batch are held, and of blocks to come no
-//! more than there is room for; what lies before the first position is skipped, not decoded, as far as the file
-//! allows. It does not know what the rows are for.
+//! others, in order. The promise: one block's compressed bytes and one chunk of it are held, and of blocks to come
+//! no more than there is room for; what lies before the first position's chunk is skipped, not decoded, as far as
+//! the file allows. It does not know what the rows are for, nor who decoded them.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::array::BooleanArray;
+use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
-use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
-use parquet::errors::ParquetError;
 
-use super::ahead::{Ahead, Block, Coming};
-use super::decode::{Decoder, Next, Wanted, by_column};
-use super::passing::selected;
+use super::ahead::{Ahead, Block};
+use super::shared::Walk;
 use super::source::{Area, Place};
-use super::{ReadError, Source, cpu, fetch};
+use super::{ReadError, Source, cpu};
 
 /// Positions p with p mod `width` in `part`: one rank's part of every run of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,75 +32,54 @@ impl Stripe {
         self.part.end - self.part.start == self.width
     }
 
-    /// The rows that are wanted at a place whose first row lies at `position`, counted as the place counts;
-    /// `None` wants all of them.
-    fn select(&self, place: &Place, position: u64) -> Option<RowSelection> {
-        let rows = place.rows.end - place.rows.start;
-        if self.is_whole() && rows == place.of {
-            return None;
-        }
-        let mut selectors = vec![RowSelector::skip(place.rows.start as usize)];
-        if self.is_whole() {
-            selectors.push(RowSelector::select(rows as usize));
-            return Some(RowSelection::from(selectors));
-        }
-        let end = position + rows;
-        let mut at = position;
-        while at < end {
-            let run = at - at % self.width;
-            let (from, to) = ((run + self.part.start).clamp(at, end), (run + self.part.end).clamp(at, end));
-            let next = (run + self.width).min(end);
-            selectors.push(RowSelector::skip((from - at) as usize));
-            selectors.push(RowSelector::select((to - from) as usize));
-            selectors.push(RowSelector::skip((next - to) as usize));
-            at = next;
-        }
-        Some(RowSelection::from(selectors))
+    /// Which of some positions are wanted, in rising ranges.
+    fn of(&self, positions: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+        let Self { width, part } = self.clone();
+        // Wider than any stretch where everything is wanted, so that it is one range.
+        let (width, part) = if self.is_whole() { (u64::MAX, 0..u64::MAX) } else { (width, part) };
+        let mut run = positions.start - positions.start % width;
+        std::iter::from_fn(move || {
+            while run < positions.end {
+                let clamp = |offset: u64| run.saturating_add(offset).clamp(positions.start, positions.end);
+                let wanted = clamp(part.start)..clamp(part.end);
+                run = run.saturating_add(width);
+                if !wanted.is_empty() {
+                    return Some(wanted);
+                }
+            }
+            None
+        })
     }
 }
 
 /// A reader of one stretch.
 pub(crate) struct Rows {
-    blocks: Blocks,
+    source: Arc<Source>,
     area: Area,
     stripe: Stripe,
     /// Positions that are still to be opened.
     positions: Range<u64>,
-    open: Option<Open>,
+    /// Rows of a chunk where this is the first to read a block.
+    chunk_rows: u64,
+    open: Option<Walked>,
     ahead: Ahead,
 }
 
-/// What every block is read with. Apart from the open one, for that cannot be shared between threads.
-struct Blocks {
-    source: Arc<Source>,
-    batch_rows: usize,
-}
-
 /// A block being read.
-struct Open {
-    decoder: Decoder,
+struct Walked {
+    walk: Walk,
     place: Place,
-    /// Its first bytes, if they were sent for.
-    coming: Option<Coming>,
-    /// Rows that it was asked for.
-    owed: u64,
-    /// Rows that it gave.
-    given: u64,
-}
-
-/// What stands in the way of a decoder.
-enum Broken {
-    /// What it decodes.
-    Page(ParquetError),
-    /// Something that says itself what.
-    Elsewhere(ReadError),
+    /// Rows of the place that are still to be read.
+    rows: Range<u64>,
+    /// Where the first of them lies in the stretch.
+    position: u64,
 }
 
 impl Rows {
     /// Reads the positions of `area` that `stripe` wants.
     pub(crate) fn new(source: Arc<Source>, area: Area, positions: Range<u64>, stripe: Stripe) -> Self {
-        let blocks = Blocks { batch_rows: source.need().batch_rows, source };
-        Self { blocks, area, stripe, positions, open: None, ahead: Ahead::default() }
+        let chunk_rows = source.need().batch_rows as u64;
+        Self { source, area, stripe, positions, chunk_rows, open: None, ahead: Ahead::default() }
     }
 
     /// The next rows; never an empty batch.
@@ -109,64 +87,35 @@ impl Rows {
         loop {
             let mut open = match self.open.take() {
                 Some(open) => open,
-                None => match self.open_block().await? {
-                    Some(open) => open,
+                None => match self.ahead.pop().or_else(|| self.next_block()) {
+                    Some(block) => Walked::new(block),
                     None => return Ok(None),
                 },
             };
-            match self.blocks.advance(open.decoder, &open.place, open.coming.take(), true).await {
-                Ok((decoder, Some(batch))) => {
-                    open.decoder = decoder;
-                    open.given += batch.num_rows() as u64;
-                    self.blocks.adapt(&batch);
-                    // Not before: the first rows of a stream are not to share the way with later ones.
-                    self.send_ahead();
-                    self.open = Some(open);
-                    return Ok(Some(batch));
-                }
-                Ok((_, None)) if open.given == open.owed => {}
-                Ok((_, None)) => {
-                    return Err(ReadError::Rows {
-                        file: self.blocks.source.file(&open.place).to_string(),
-                        row_group: open.place.row_group,
-                        expected: open.owed,
-                        found: open.given,
-                    });
-                }
-                Err(Broken::Elsewhere(error)) => return Err(error),
-                Err(Broken::Page(error)) => return Err(self.blocks.blame(&open.place, error).await),
+            let Some(step) = open.step() else { continue };
+            let wanted: Vec<Range<u64>> = self.stripe.of(step.positions.clone()).collect();
+            if wanted.is_empty() {
+                self.open = Some(open);
+                continue;
             }
-        }
-    }
-
-    async fn open_block(&mut self) -> Result<Option<Open>, ReadError> {
-        let sent_for = self.ahead.pop().map(|(block, coming)| (block, Some(coming)));
-        let next = sent_for.or_else(|| Some((self.next_block()?, None)));
-        let Some((Block { place, rows, owed }, coming)) = next else { return Ok(None) };
-        let source = &self.blocks.source;
-        let rows = match source.passing() {
-            Some(passing) => Some(passing.locate(source.file(&place), &place, rows).await?),
-            None => rows,
-        };
-        match self.blocks.decoder(source.wanted(&place, rows)).await {
-            Ok(decoder) => Ok(Some(Open { decoder, place, coming, owed, given: 0 })),
-            Err(error) => Err(self.blocks.blame(&place, error).await),
+            let chunk = open.walk.chunk(&self.source, &open.place, step.chunk).await?;
+            self.open = Some(open);
+            self.adapt(&chunk);
+            // Not before: the first rows of a stream are not to share the way with later ones.
+            self.send_ahead();
+            return step.cut(chunk, wanted).await.map(Some);
         }
     }
 
     /// Sends for the blocks to come, as far as there is room. Which rows pass a filter, and so which bytes they lie
     /// in, is found in a block's turn.
     fn send_ahead(&mut self) {
-        while self.blocks.source.passing().is_none() && self.ahead.has_place() {
+        while self.source.passing().is_none() && self.ahead.has_place() {
             let behind = self.positions.clone();
             let Some(block) = self.next_block() else { break };
-            let source = &self.blocks.source;
-            match source.share().room(source.stored_bytes(&block.place)) {
-                Some(room) => self.ahead.push(source, room, block),
-                None => {
-                    self.positions = behind;
-                    break;
-                }
+            if !self.ahead.push(&self.source, block) {
+                self.positions = behind;
+                break;
             }
         }
     }
@@ -175,140 +124,95 @@ impl Rows {
     fn next_block(&mut self) -> Option<Block> {
         loop {
             let position = self.positions.start;
-            let place = self.blocks.source.first_place(self.area, self.positions.clone())?;
+            let place = self.source.first_place(self.area, self.positions.clone())?;
             self.positions.start += place.rows.end - place.rows.start;
-            let rows = self.stripe.select(&place, position);
-            let owed = rows.as_ref().map_or(place.of, |rows| rows.row_count() as u64);
-            if owed > 0 {
-                return Some(Block { place, rows, owed });
+            if self.stripe.of(position..self.positions.start).next().is_some() {
+                let open = self.source.open(&place, self.chunk_rows);
+                return Some(Block { place, position, open });
             }
+        }
+    }
+
+    /// Where rows turn out larger than the footer let expect, later blocks are read in smaller chunks. Of a few small
+    /// ones nothing is learnt.
+    fn adapt(&mut self, chunk: &RecordBatch) {
+        let bytes: usize = chunk.columns().iter().map(|column| column.get_buffer_memory_size()).sum();
+        let row_bytes = (bytes / chunk.num_rows()).max(1) as u64;
+        let batch_bytes = self.source.need().batch_bytes;
+        let fitting = (batch_bytes / row_bytes).max(1);
+        if bytes as u64 > batch_bytes / 8 && fitting.saturating_mul(2) < self.chunk_rows {
+            self.chunk_rows = fitting;
         }
     }
 }
 
-impl Blocks {
-    async fn decoder(&self, wanted: Wanted) -> Result<Decoder, ParquetError> {
-        let batch_rows = self.batch_rows;
-        cpu::run(move || Decoder::new(wanted, batch_rows)).await.map_err(panicked)?
+/// Neighbouring rows that are of one chunk.
+struct Step {
+    chunk: u64,
+    /// The first of them in the chunk.
+    first: u64,
+    positions: Range<u64>,
+}
+
+impl Walked {
+    fn new(block: Block) -> Self {
+        let Block { place, position, open } = block;
+        Self { walk: Walk::new(open), rows: place.rows.clone(), place, position }
     }
 
-    /// Decodes until there is a batch, or the block ends. The batch is `arranged` as the
-    /// source wants it, or left as decoded.
-    async fn advance(
-        &self,
-        mut decoder: Decoder,
-        place: &Place,
-        mut coming: Option<Coming>,
-        arranged: bool,
-    ) -> Result<(Decoder, Option<RecordBatch>), Broken> {
-        loop {
-            let source = arranged.then(|| Arc::clone(&self.source));
-            let job = cpu::run(move || {
-                let next = decoder.next();
-                let next = match (next, source) {
-                    (Ok(Next::Rows(batch)), Some(source)) => {
-                        source.arrange(&batch).map(Next::Rows).map_err(ParquetError::from)
-                    }
-                    (next, _) => next,
-                };
-                (decoder, next)
+    /// The rows up to the end of a chunk or of the place.
+    fn step(&mut self) -> Option<Step> {
+        let Range { start, end } = self.rows;
+        if start == end {
+            return None;
+        }
+        let grid = self.walk.grid();
+        let index = start / grid.chunk_rows;
+        let chunk = grid.chunk(index);
+        let count = end.min(chunk.end) - start;
+        let positions = self.position..self.position + count;
+        self.rows.start += count;
+        self.position += count;
+        Some(Step { chunk: index, first: start - chunk.start, positions })
+    }
+}
+
+impl Step {
+    /// The rows of the chunk that are wanted. Neighbours stay where they lie; others are copied, for they are few
+    /// and would keep all.
+    async fn cut(self, chunk: RecordBatch, wanted: Vec<Range<u64>>) -> Result<RecordBatch, ReadError> {
+        let Self { first, positions, .. } = self;
+        let here = |position: u64| (first + position - positions.start) as usize;
+        if let [all] = wanted.as_slice()
+            && *all == positions
+        {
+            let count = (positions.end - positions.start) as usize;
+            return Ok(if count == chunk.num_rows() {
+                chunk
+            } else {
+                chunk.slice(here(positions.start), count)
             });
-            let (returned, next) = job.await.map_err(|panic| Broken::Page(panicked(panic)))?;
-            decoder = returned;
-            match next.map_err(Broken::Page)? {
-                Next::Needs(ranges) => {
-                    let came = match coming.take() {
-                        Some(coming) => coming.take(&ranges).await,
-                        None => None,
-                    };
-                    let bytes = match came {
-                        Some(came) => came,
-                        None => fetch(self.source.file(place), &ranges).await,
-                    };
-                    let bytes = bytes.map_err(Broken::Elsewhere)?;
-                    decoder.push(ranges, bytes).map_err(Broken::Page)?;
-                }
-                Next::Rows(batch) if batch.num_rows() == 0 => {}
-                Next::Rows(batch) => return Ok((decoder, Some(batch))),
-                Next::Done => return Ok((decoder, None)),
-            }
         }
+        let mut flags = vec![false; chunk.num_rows()];
+        wanted.into_iter().for_each(|range| flags[here(range.start)..here(range.end)].fill(true));
+        let copied = cpu::run(move || filter_record_batch(&chunk, &BooleanArray::from(flags))).await?;
+        copied.map_err(ReadError::Gather)
     }
-
-    /// Where rows turn out larger than the footer let expect, later blocks are read in smaller batches.
-    fn adapt(&mut self, batch: &RecordBatch) {
-        let bytes: usize = batch.columns().iter().map(|column| column.get_buffer_memory_size()).sum();
-        let row_bytes = (bytes / batch.num_rows()).max(1) as u64;
-        let fitting = (self.source.need().batch_bytes / row_bytes).max(1);
-        if fitting.saturating_mul(2) < self.batch_rows as u64 {
-            self.batch_rows = fitting as usize;
-        }
-    }
-
-    /// Finds the column that cannot be decoded by decoding each alone. Slow, and only on the way out.
-    async fn blame(&self, place: &Place, error: ParquetError) -> ReadError {
-        let all = self.source.wanted(place, Some(selected(std::slice::from_ref(&place.block_rows))));
-        let mut found = (None, error);
-        for (column, alone) in by_column(&all) {
-            match self.read_through(place, alone).await {
-                Ok(()) => {}
-                Err(Broken::Page(error)) => {
-                    found = (Some(column), error);
-                    break;
-                }
-                Err(Broken::Elsewhere(error)) => return error,
-            }
-        }
-        ReadError::decode(self.source.file(place).to_string(), place.row_group, found.0, found.1)
-    }
-
-    async fn read_through(&self, place: &Place, wanted: Wanted) -> Result<(), Broken> {
-        let mut decoder = self.decoder(wanted).await.map_err(Broken::Page)?;
-        loop {
-            let (returned, batch) = self.advance(decoder, place, None, false).await?;
-            if batch.is_none() {
-                return Ok(());
-            }
-            decoder = returned;
-        }
-    }
-}
-
-fn panicked(panic: cpu::Panicked) -> ParquetError {
-    ParquetError::General(panic.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn chosen(stripe: &Stripe, rows: Range<u64>, position: u64) -> Vec<u64> {
-        let place = Place { file: 0, row_group: 0, block: 0, block_rows: 0..20, rows, of: 20 };
-        let Some(selection) = stripe.select(&place, position) else {
-            return (0..20).collect();
-        };
-        let mut at = 0;
-        let mut chosen = Vec::new();
-        for selector in selection.iter() {
-            let end = at + selector.row_count as u64;
-            if !selector.skip {
-                chosen.extend(at..end);
-            }
-            at = end;
-        }
-        chosen
-    }
-
     #[test]
     fn a_stripe_chooses_its_part_of_every_run() {
         for (width, part) in [(1, 0..1), (4, 0..4), (4, 1..3), (5, 0..2), (7, 6..7)] {
             let stripe = Stripe { width, part: part.clone() };
-            for (rows, position) in [(0..20, 0), (3..17, 11), (0..1, 6), (19..20, 2)] {
-                let expected: Vec<u64> = rows
-                    .clone()
-                    .filter(|row| part.contains(&((row - rows.start + position) % width)))
-                    .collect();
-                assert_eq!(chosen(&stripe, rows.clone(), position), expected, "{stripe:?} {rows:?}");
+            for positions in [0..20, 11..25, 6..7, 2..3, 7..7] {
+                let expected: Vec<u64> =
+                    positions.clone().filter(|position| part.contains(&(position % width))).collect();
+                let chosen: Vec<u64> = stripe.of(positions.clone()).flatten().collect();
+                assert_eq!(chosen, expected, "{stripe:?} {positions:?}");
             }
         }
     }

@@ -9,13 +9,15 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
-use parquet::arrow::arrow_reader::RowSelection;
+use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
+use super::cache::{Grid, Key};
 use super::decode::Wanted;
 use super::hydrate::{hydrate, plain_schema};
 use super::need::{Need, stored_bytes};
 use super::passing::Passing;
 use super::share::Share;
+use super::shared::{Open, View};
 use crate::dataset::{File, Projection, Snapshot};
 use crate::plan::EpochPlan;
 
@@ -27,6 +29,7 @@ pub(crate) struct Source {
     schema: SchemaRef,
     epoch: EpochPlan,
     passing: Option<Passing>,
+    view: View,
     share: Arc<Share>,
 }
 
@@ -46,9 +49,9 @@ pub(crate) struct Place {
     /// The block's number, and which rows of the row group it is.
     pub(crate) block: usize,
     pub(crate) block_rows: Range<u64>,
-    /// Counted from the row group's first row; with a filter, from the first of the block that passes.
+    /// Counted from the block's first row; with a filter, from the first that passes.
     pub(crate) rows: Range<u64>,
-    /// How many rows are counted so.
+    /// How many rows of the block are counted so.
     pub(crate) of: u64,
 }
 
@@ -58,10 +61,11 @@ impl Source {
         projection: Projection,
         epoch: EpochPlan,
         passing: Option<Passing>,
+        view: View,
         share: Arc<Share>,
     ) -> Self {
         let schema = plain_schema(projection.schema());
-        Self { snapshot, projection, schema, epoch, passing, share }
+        Self { snapshot, projection, schema, epoch, passing, view, share }
     }
 
     /// The schema of every batch.
@@ -95,15 +99,36 @@ impl Source {
         let number = found.block as usize;
         let block = &self.snapshot.blocks[number];
         let (file, row_group) = (block.file as usize, block.row_group as usize);
-        let (first, of) = match &self.passing {
-            Some(passing) => (0, passing.counts[number]),
+        let of = match &self.passing {
+            Some(passing) => passing.counts[number],
+            None => block.rows.end - block.rows.start,
+        };
+        Some(Place { file, row_group, block: number, block_rows: block.rows.clone(), rows: found.rows, of })
+    }
+
+    /// The block of a place as streams of this content read it; `chunk_rows` at a time if this one is the first.
+    pub(super) fn open(&self, place: &Place, chunk_rows: u64) -> Arc<Open> {
+        let block = u32::try_from(place.block).expect("the plan counted its blocks");
+        let keys = Key::near(self.view.content, block, chunk_rows);
+        self.view.shared.open(keys, Grid { rows: place.of, chunk_rows })
+    }
+
+    /// The rows of a place's block from one on, as a decoder or a filter counts them; `None` are all rows.
+    pub(super) fn selection(&self, place: &Place, from: u64) -> Option<RowSelection> {
+        let before = match &self.passing {
+            Some(_) if from == 0 => return None,
+            Some(_) => from,
             None => {
-                let group = self.snapshot.files[file].footer.metadata().row_group(row_group);
-                (block.rows.start, u64::try_from(group.num_rows()).unwrap_or(0))
+                let group = self.file(place).footer.metadata().row_group(place.row_group);
+                if from == 0 && u64::try_from(group.num_rows()) == Ok(place.of) {
+                    return None;
+                }
+                place.block_rows.start + from
             }
         };
-        let (rows, block_rows) = (first + found.rows.start..first + found.rows.end, block.rows.clone());
-        Some(Place { file, row_group, block: number, block_rows, rows, of })
+        let (skip, select) =
+            (RowSelector::skip(before as usize), RowSelector::select((place.of - from) as usize));
+        Some(RowSelection::from(vec![skip, select]))
     }
 
     pub(crate) fn file(&self, place: &Place) -> &File {

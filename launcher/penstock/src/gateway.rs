@@ -48,9 +48,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     ticket_key_file: Option<PathBuf>,
 
-    /// What all streams together may hold [default: 512MiB].
+    /// What all streams together may hold, and what was decoded for them [default: 512MiB].
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
+
+    /// How much of --memory keeps decoded blocks for other trainers and later epochs while no stream wants it; 0
+    /// keeps none [default: half of it].
+    #[arg(long, value_name = "SIZE")]
+    cache: Option<String>,
 
     /// A directory that keeps how many rows filters pass, so that they are counted once: for gateways that start
     /// anew, and for a fleet where all reach it.
@@ -108,6 +113,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
             fleet: args.fleet,
             ticket_key_file: args.ticket_key_file,
             memory: args.memory,
+            cache: args.cache,
             state: args.state,
         },
         file,
@@ -127,6 +133,7 @@ struct Raw {
     fleet: Vec<String>,
     ticket_key_file: Option<PathBuf>,
     memory: Option<String>,
+    cache: Option<String>,
     state: Option<String>,
 }
 
@@ -155,6 +162,15 @@ fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
     if let Some(memory) = flags.memory.or(file.memory) {
         config.memory_bytes = size::parse(&memory).map_err(anyhow::Error::msg)?;
     }
+    if let Some(cache) = flags.cache.or(file.cache) {
+        let bytes = size::parse(&cache).map_err(anyhow::Error::msg)?;
+        if bytes > config.memory_bytes {
+            bail!(
+                "the decoded cache is a part of the memory: lower --cache, or give more --memory than {cache}"
+            );
+        }
+        config.cache_bytes = Some(bytes);
+    }
     Ok(config)
 }
 
@@ -179,6 +195,7 @@ mod tests {
             fleet: vec![],
             ticket_key_file: None,
             memory: None,
+            cache: None,
             state: None,
         }
     }
@@ -186,12 +203,13 @@ mod tests {
     #[test]
     fn flags_win_over_the_file() {
         let file: ConfigFile =
-            serde_saphyr::from_str("listen: a:1\ndatasets: {x: here, y: there}\nmemory: 1GiB").unwrap();
+            serde_saphyr::from_str("listen: a:1\ndatasets: {x: here, y: there}\nmemory: 1GiB\ncache: 1MiB")
+                .unwrap();
         let flags = Raw { datasets: vec!["x=elsewhere".into()], memory: Some("1MiB".into()), ..raw() };
         let config = resolve(flags, file).unwrap();
         assert_eq!(config.listen, "a:1");
         assert_eq!(config.datasets, [("x".into(), "elsewhere".into()), ("y".into(), "there".into())]);
-        assert_eq!(config.memory_bytes, 1 << 20);
+        assert_eq!((config.memory_bytes, config.cache_bytes), (1 << 20, Some(1 << 20)));
     }
 
     #[test]
@@ -201,6 +219,8 @@ mod tests {
         assert!(refuse(Raw { datasets: vec!["x".into()], ..raw() }).contains("write NAME=URI"));
         let some = || vec!["x=y".to_owned()];
         assert!(refuse(Raw { datasets: some(), memory: Some("lots".into()), ..raw() }).contains("512MiB"));
+        let more = Raw { datasets: some(), cache: Some("1GiB".into()), ..raw() };
+        assert!(refuse(more).contains("lower --cache"));
         let absent = Some(PathBuf::from("absent.key"));
         assert!(refuse(Raw { datasets: some(), ticket_key_file: absent, ..raw() }).contains("absent.key"));
     }

@@ -14,5 +14,5 @@ pub mod pem;
 mod process;
 pub mod stop;
 
-pub use budget::{Budget, Lease};
+pub use budget::{Borrower, Budget, Lease, Loan};
 pub use drain::Drain;

@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
-pub(super) fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+pub(crate) fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema = batch.schema();
     if !schema.fields().iter().any(|field| has_views(field.data_type())) {
         return Ok(batch.clone());
