@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "a bench talks to a person")]
 
+mod cache;
 mod client;
 mod decode;
 mod flight;
@@ -28,6 +29,7 @@ type Bench = fn() -> Result<Report>;
 
 /// Every bench by name.
 const BENCHES: &[(&str, Bench)] = &[
+    ("cache", cache::run),
     ("decode", decode::run),
     ("flight", flight::run),
     ("hdfs", hdfs::run),

@@ -4,8 +4,11 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use arrow_flight::FlightDescriptor;
+use arrow_flight::flight_service_client::FlightServiceClient;
 use serde_json::json;
 use tokio::runtime::Builder;
+use tonic::transport::Channel;
 
 use super::raw;
 use crate::client::{Read, cpu_seconds};
@@ -16,6 +19,11 @@ pub(crate) const READ: &str = "read";
 /// Reads a gateway's stream with our client.
 pub(super) fn stream(address: &str) -> Result<Read> {
     spawn(&["stream", address])
+}
+
+/// Reads a feed, given as JSON, of one rank with our client.
+pub(crate) fn feed(address: &str, command: &str) -> Result<Read> {
+    spawn(&["feed", address, command])
 }
 
 /// Reads bare messages of a size.
@@ -46,10 +54,30 @@ pub(crate) fn read(arguments: &[String]) -> Result<()> {
             let received = runtime.block_on(task)??;
             (received.rows, received.bytes)
         }
+        ["feed", address, command] => {
+            let (address, command) = (address.to_owned(), command.to_owned());
+            let task = runtime.spawn(async move {
+                let ticket = ticket(&address, command).await?;
+                anyhow::Ok(penstock_sidecar::probe::receive(&address, &ticket).await?)
+            });
+            let received = runtime.block_on(task)??;
+            (received.rows, received.bytes)
+        }
         ["bare", address, bytes] => (0, raw::receive(address, bytes.parse()?)?),
         _ => bail!("a reader is started by a bench"),
     };
     let (seconds, cpu_s) = (start.elapsed().as_secs_f64(), cpu_seconds(own)? - cpu);
     println!("{}", json!({"seconds": seconds, "cpu_s": cpu_s, "rows": rows, "bytes": bytes}));
     Ok(())
+}
+
+/// Asks for a feed; the ticket of its first rank.
+async fn ticket(address: &str, command: String) -> Result<Vec<u8>> {
+    let channel = Channel::from_shared(address.replacen("grpc://", "http://", 1))?.connect().await?;
+    let info = FlightServiceClient::new(channel)
+        .get_flight_info(FlightDescriptor::new_cmd(command))
+        .await?
+        .into_inner();
+    let endpoint = info.endpoint.into_iter().next().context("the feed has no rank")?;
+    Ok(endpoint.ticket.context("an endpoint without a ticket")?.ticket.to_vec())
 }

@@ -1,0 +1,118 @@
+//! What was decoded before: an epoch out of the decoded cache beside the one that filled it, and the decoding for two
+//! trainers beside that for one.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use penstock_tests::process::Daemon;
+
+use crate::client::{self, Run};
+use crate::median::median;
+use crate::receive::feed;
+use crate::report::{Line, Report};
+
+/// Interleaved runs a figure is the median of.
+const RUNS: usize = 5;
+
+/// Directory, what it is, and its rows.
+const SETS: &[(&str, &str, u64)] =
+    &[("tab", "14 columns, zstd", 2_000_000), ("lists", "lists of 300 int64, zstd", 100_000)];
+/// How it is fed.
+const ORDERS: &[(&str, &str)] =
+    &[("file order", r#""shuffle":"none""#), ("blocks", r#""shuffle":"blocks","lanes":4"#)];
+
+pub(crate) fn run() -> Result<Report> {
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let made = Command::new(client::python())
+        .arg(client::script("cache/make_data.py"))
+        .arg(directory.path())
+        .status()
+        .context("cannot run cache/make_data.py")?;
+    ensure!(made.success(), "cache/make_data.py ended with {made}");
+    let mut lines = Vec::new();
+    for set in SETS {
+        for order in ORDERS {
+            lines.push(epochs(directory.path(), set, order)?);
+        }
+    }
+    for set in SETS {
+        for order in ORDERS {
+            lines.push(trainers(directory.path(), set, order)?);
+        }
+    }
+    Ok(Report {
+        title: format!(
+            "cache: zstd Parquet of about 250 MB decoded to the stream client, a new gateway for every run, medians of \
+             {RUNS} runs"
+        ),
+        lines,
+    })
+}
+
+/// A gateway that has decoded nothing yet.
+fn gateway(directory: &Path, set: &str, memory: &[&str]) -> Daemon {
+    let dataset = format!("bench={}", directory.join(set).display());
+    Daemon::gateway(&[&["--dataset", &dataset, "--admin", "127.0.0.1:0"], memory].concat())
+}
+
+fn command(order: &str, epoch: u64) -> String {
+    format!(r#"{{"dataset":"bench","batch_size":4096,"remainder":"keep","epoch":{epoch},{order}}}"#)
+}
+
+/// The second epoch, of which all is in the cache, beside the first.
+fn epochs(directory: &Path, &(set, what, rows): &(&str, &str, u64), order: &(&str, &str)) -> Result<Line> {
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let gateway = gateway(directory, set, &["--memory", "2GiB"]);
+        for (epoch, runs) in [(0, &mut first), (1, &mut second)] {
+            let run = Run::measure(gateway.pid(), || feed(&gateway.address, &command(order.1, epoch)))?;
+            ensure!(run.read.rows == rows, "a reader saw {} rows of {rows}", run.read.rows);
+            runs.push(run);
+        }
+    }
+    let peers = BTreeMap::from([("first epoch".to_owned(), client::rate(&first))]);
+    let what = format!("{what}, {}: second epoch", order.0);
+    let line = Line::rate(what, "GB/s", client::rate(&second), client::total_cpu(&second), peers);
+    Ok(line.must_reach(3.0))
+}
+
+/// What two trainers on one feed cost in decoding, beside one; the cache holds a part of the set.
+fn trainers(directory: &Path, &(set, what, rows): &(&str, &str, u64), order: &(&str, &str)) -> Result<Line> {
+    let (mut two, mut one) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        for (trainers, seconds) in [(2, &mut two), (1, &mut one)] {
+            let gateway = gateway(directory, set, &["--memory", "512MiB", "--cache", "64MiB"]);
+            let read: Vec<_> = thread::scope(|scope| {
+                let reading: Vec<_> = (0..trainers)
+                    .map(|_| scope.spawn(|| feed(&gateway.address, &command(order.1, 0))))
+                    .collect();
+                reading
+                    .into_iter()
+                    .map(|reader| reader.join().map_err(|_| anyhow!("a reader fell over"))?)
+                    .collect::<Result<_>>()
+            })?;
+            ensure!(read.iter().all(|read| read.rows == rows), "a reader saw other than {rows} rows");
+            seconds.push(metric(&gateway, "penstock_gateway_decode_cpu_seconds_total")?);
+        }
+    }
+    let (two, one) = (median(two), median(one));
+    let peers = BTreeMap::from([("one trainer".to_owned(), one)]);
+    let what = format!("{what}, {}: decoding for two trainers", order.0);
+    Ok(Line::cost(what, "cpu s", two, two, peers).must_stay_within(1.1))
+}
+
+/// One of a gateway's metrics.
+fn metric(gateway: &Daemon, name: &str) -> Result<f64> {
+    let admin = gateway.admin.as_deref().context("the gateway has no admin port")?;
+    let mut stream = TcpStream::connect(admin.trim_start_matches("http://"))?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    Ok(found.with_context(|| format!("the gateway does not tell {name}"))?.parse()?)
+}
