@@ -66,7 +66,7 @@ pub(super) struct Walk(Arc<Open>);
 enum Turn<'a> {
     Take(RecordBatch),
     Wait(Made),
-    Make(Making<'a>),
+    Make(Box<Making<'a>>),
 }
 
 /// A chunk in the making; it ends with this.
@@ -141,7 +141,7 @@ impl Open {
         let found = state.readers.iter().position(|reader| reader.index() == index);
         let reader = found.map(|place| state.readers.swap_remove(place));
         let coming = state.coming.take_if(|(first, _)| *first == index).map(|(_, coming)| coming);
-        Turn::Make(Making { open: self, index, reader, coming, made })
+        Turn::Make(Box::new(Making { open: self, index, reader, coming, made }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
