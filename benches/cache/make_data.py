@@ -20,7 +20,8 @@ ROWS = 2_000_000
 words = np.array([f"word{number:05}" for number in range(30_000)])
 columns = {f"code{column}": noise.zipf(1.3, ROWS) % 1_000_000 for column in range(6)}
 columns |= {f"measure{column}": noise.standard_normal(ROWS).round(3) for column in range(6)}
-columns |= {f"text{column}": words[noise.zipf(1.2, ROWS) % len(words)] for column in range(2)}
+texts = words[noise.zipf(1.2, (3, ROWS)) % len(words)].astype(object)
+columns["text"] = texts[0] + " " + texts[1] + " " + texts[2]
 write("tab", pa.table(columns), 100_000)
 
 LISTS, LENGTH = 100_000, 300
