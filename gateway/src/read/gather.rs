@@ -15,6 +15,7 @@ use arrow::record_batch::RecordBatch;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::ReadError;
+use super::mixed::Pattern;
 use super::share::Room;
 
 /// A window of a lane, decoded: the rows as they lie in files, and the order in which they are fed.
@@ -42,8 +43,8 @@ pub(crate) struct Gathered {
     pub(crate) more: u64,
     pub(crate) rows: u64,
     pub(crate) taken: Vec<Taken>,
-    /// Which of the rows taken comes at each place; `None` is as they were taken.
-    pub(crate) order: Option<Vec<usize>>,
+    /// Of a mixture, in which order they come; `None` is as they were taken.
+    pub(super) pattern: Option<Pattern>,
     /// With a column at the end that tells padding apart: how many rows, from the first, are none.
     pub(crate) valid_rows: Option<u64>,
     /// Of the batch, that column included.
@@ -53,13 +54,13 @@ pub(crate) struct Gathered {
 impl Gathered {
     /// Whether the rows lie together already, so that [`batch`](Self::batch) costs nothing.
     pub(crate) fn is_in_place(&self) -> bool {
-        matches!((self.taken.as_slice(), &self.order), ([Taken::Rows(_)], None))
+        matches!((self.taken.as_slice(), &self.pattern), ([Taken::Rows(_)], None))
     }
 
     /// Puts the rows into one batch.
     pub(crate) fn batch(self) -> Result<RecordBatch, ReadError> {
-        if let Some(order) = &self.order {
-            return mix(&self.schema, &self.taken, order).map_err(ReadError::Gather);
+        if let Some(pattern) = &self.pattern {
+            return mix(&self.schema, &self.taken, &pattern.order()).map_err(ReadError::Gather);
         }
         let Some(valid) = self.valid_rows else {
             return join(&self.schema, &self.taken).map_err(ReadError::Gather);

@@ -28,6 +28,14 @@ pub(crate) struct MixedSteps {
     position: u64,
 }
 
+/// Whose rows come at some positions of a batch.
+pub(super) struct Pattern {
+    plan: Arc<MixturePlan>,
+    positions: Range<u64>,
+    /// Where each component's first row lies among those taken.
+    first: Vec<usize>,
+}
+
 /// A component at a step of its own.
 struct Component {
     /// Its number in the mixture.
@@ -86,32 +94,38 @@ impl MixedSteps {
             }
         }
         let upto = self.share.end.min(self.position.saturating_add(self.part_rows));
-        let turns: Vec<usize> = self.plan.quotas().turns(self.position..upto).collect();
-        let mut counts = vec![0usize; self.plan.quotas().get().len()];
-        turns.iter().for_each(|&turn| counts[turn] += 1);
-
+        let before = self.plan.quotas().before(self.position);
+        let behind = self.plan.quotas().before(upto);
         let (mut taken, mut rows) = (Vec::new(), 0);
-        // Where the next row of a component lies among those taken.
-        let mut next = vec![0; counts.len()];
+        let mut first = vec![0; before.len()];
         for component in &mut self.components {
-            let count = counts[component.number];
-            next[component.number] = rows;
-            component.take(count as u64, &mut taken).await?;
+            let count = behind[component.number] - before[component.number];
+            first[component.number] = rows as usize;
+            component.take(count, &mut taken).await?;
             rows += count;
         }
-        let order = turns.into_iter().map(|turn| {
-            next[turn] += 1;
-            next[turn] - 1
-        });
-        let (step, order) = (self.step, Some(order.collect()));
+        let step = self.step;
+        let pattern = Some(Pattern { plan: Arc::clone(&self.plan), positions: self.position..upto, first });
         let more = (self.share.end - upto).div_ceil(self.part_rows);
         self.position = upto;
         if upto == self.share.end {
             self.position = self.share.start;
             self.step += 1;
         }
-        let (rows, schema) = (rows as u64, Arc::clone(&self.schema));
-        Ok(Some(Gathered { step, more, rows, taken, order, valid_rows: None, schema }))
+        let schema = Arc::clone(&self.schema);
+        Ok(Some(Gathered { step, more, rows, taken, pattern, valid_rows: None, schema }))
+    }
+}
+
+impl Pattern {
+    /// Which of the rows taken comes at each position.
+    pub(super) fn order(&self) -> Vec<usize> {
+        let mut next = self.first.clone();
+        let row = |turn: usize| {
+            next[turn] += 1;
+            next[turn] - 1
+        };
+        self.plan.quotas().turns(self.positions.clone()).map(row).collect()
     }
 }
 

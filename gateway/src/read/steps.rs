@@ -108,7 +108,7 @@ impl Steps {
             more,
             rows,
             taken,
-            order: None,
+            pattern: None,
             valid_rows,
             schema: Arc::clone(&self.schema),
         }))
