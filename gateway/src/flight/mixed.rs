@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use penstock_proto::{
     Code, ComponentInfo, Error, Feed, FeedInfo, FeedRequest, Mixture, Rank, SnapshotId, mixture,
 };
@@ -258,7 +258,7 @@ fn common_schema(components: &[Component]) -> Result<SchemaRef, Error> {
     let mut fields: Vec<FieldRef> = first.fields().iter().cloned().collect();
     for (Component { dataset, .. }, schema) in components.iter().zip(&schemas) {
         for (common, field) in fields.iter_mut().zip(schema.fields()) {
-            if common.data_type() != field.data_type() {
+            if !is_alike(common.data_type(), field.data_type()) {
                 let message = format!(
                     "column {:?} is {} in dataset {:?} and {} in dataset {dataset:?}: make it one type with select, \
                      such as CAST(x AS REAL) AS x",
@@ -275,6 +275,19 @@ fn common_schema(components: &[Component]) -> Result<SchemaRef, Error> {
         }
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
+}
+
+/// Whether types are the same but for what writers call the items of lists.
+fn is_alike(one: &DataType, other: &DataType) -> bool {
+    match (one, other) {
+        (DataType::FixedSizeList(_, length), DataType::FixedSizeList(_, of)) if length != of => false,
+        (DataType::List(item), DataType::List(of))
+        | (DataType::LargeList(item), DataType::LargeList(of))
+        | (DataType::FixedSizeList(item, _), DataType::FixedSizeList(of, _)) => {
+            item.is_nullable() == of.is_nullable() && is_alike(item.data_type(), of.data_type())
+        }
+        _ => one == other,
+    }
 }
 
 fn too_small(asked: &[mixture::Component], batch_size: u64, refused: BatchTooSmall) -> Error {

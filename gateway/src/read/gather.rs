@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, RecordBatchOptions};
-use arrow::compute::{concat_batches, interleave, interleave_record_batch};
-use arrow::datatypes::SchemaRef;
+use arrow::compute::{cast, concat_batches, interleave, interleave_record_batch};
+use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use tokio::sync::OwnedSemaphorePermit;
@@ -97,15 +97,21 @@ pub(crate) fn join(schema: &SchemaRef, taken: &[Taken]) -> Result<RecordBatch, A
     }
 }
 
-/// Rows of several datasets, put in order under a schema that is theirs but for nulls that only some may hold.
+/// Rows of several datasets, put in order under a schema that is theirs but for nulls that only some may hold, and
+/// for what the items of lists are called.
 fn mix(schema: &SchemaRef, taken: &[Taken], order: &[usize]) -> Result<RecordBatch, ArrowError> {
     let (batches, places) = places(taken);
     let picks: Vec<(usize, usize)> = order.iter().map(|&row| places[row]).collect();
-    let column = |index: usize| {
-        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+    let column = |(index, field): (usize, &FieldRef)| {
+        let parts = batches.iter().map(|batch| match batch.column(index) {
+            column if column.data_type() == field.data_type() => Ok(Arc::clone(column)),
+            column => cast(column, field.data_type()),
+        });
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
         interleave(&parts, &picks)
     };
-    let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>, _>>()?;
+    let columns = schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(order.len()));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }

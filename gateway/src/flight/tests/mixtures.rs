@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use arrow::array::{Int32Array, PrimitiveArray};
-use arrow::datatypes::{ArrowPrimitiveType, Int32Type};
+use arrow::array::{Int32Array, ListArray, PrimitiveArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Int32Type};
 use penstock_proto::{ComponentInfo, FeedRequest};
 
 use super::faults::tight;
@@ -198,6 +199,36 @@ async fn columns_are_told_by_name_and_may_hold_nulls_where_one_of_them_does() {
     let whole = (0..40).map(|i| (i, Some(i as i32)));
     let holes = (0..40).map(|i| (i + 100, (i % 2 == 0).then_some(i as i32)));
     assert!(found.into_iter().eq(whole.chain(holes)));
+}
+
+/// Spark says `element` where others say `item`.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_mixed_whatever_their_items_are_called() {
+    let mut stage = stage();
+    let lists = |item: &str, first: i64| -> ArrayRef {
+        let item = Arc::new(Field::new(item, DataType::Int64, true));
+        let values = Int64Array::from_iter_values((first..first + 80).collect::<Vec<_>>());
+        let lengths = OffsetBuffer::from_lengths([2usize; 40]);
+        Arc::new(ListArray::new(item, lengths, Arc::new(values), None))
+    };
+    add(&mut stage, "spark", vec![("x", lists("element", 0), false)]);
+    add(&mut stage, "arrow", vec![("x", lists("item", 80), false)]);
+    let mut client = stage.client().await;
+    let feed = r#"{"mixture":[{"dataset":"spark","weight":3},{"dataset":"arrow","weight":1}],"batch_size":8,"exhausted":"all"}"#;
+    let info = client.feed(feed).await.unwrap();
+    let batches = client.read(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
+    let mut found = BTreeSet::new();
+    for (_, batch) in &batches {
+        assert_eq!(*batch.schema_ref().as_ref(), info.clone().try_decode_schema().unwrap());
+        for list in batch.column(0).as_list::<i32>().iter().flatten() {
+            let pair = list.as_primitive::<Int64Type>().values();
+            assert_eq!((pair.len(), pair[0] % 2, pair[1] - pair[0]), (2, 0, 1));
+            found.insert(pair[0]);
+        }
+    }
+    // Of spark's 40 rows in sixes the last four are left out, in file order those of every epoch.
+    assert_eq!(found.range(80..).count(), 40);
+    assert_eq!(found.range(..80).count(), 36);
 }
 
 #[tokio::test(flavor = "multi_thread")]
