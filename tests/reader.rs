@@ -31,6 +31,8 @@ impl Served {
     /// Serves a dataset from the stores that `config` knows of; streams have so many lanes, or as the plan chooses.
     pub(crate) async fn over(mut config: Config, uri: &str, lanes: Option<u32>) -> Result<Self, StartError> {
         config.datasets = vec![("d".to_owned(), uri.to_owned())];
+        // What is fed comes from the store each time: it is the store that is put to the test.
+        config.cache_bytes = Some(0);
         let drain = Drain::new();
         let bound = Gateway::start(config, &drain).await?;
         Ok(Self { location: bound.location, drain, lanes })
