@@ -9,8 +9,10 @@
 //! odd, is read by parquet's own reader, from the very row where the other stopped.
 
 mod column;
+mod counted;
 mod delta;
 mod element;
+mod general;
 mod levels;
 mod lookup;
 mod pages;
@@ -27,13 +29,12 @@ use std::ops::Range;
 use arrow::array::{Array as _, RecordBatchOptions};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
-use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
-use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder, RowGroupSelection};
 use parquet::errors::ParquetError;
 use parquet::file::reader::ChunkReader as _;
 
+use self::general::General;
 use self::pages::Held;
 use self::split::Split;
 
@@ -59,7 +60,7 @@ pub(crate) struct Decoder {
 enum Way {
     /// Lists here, the other columns by parquet's own reader.
     Split(Box<Split>),
-    Whole(Box<ParquetPushDecoder>),
+    Whole(General),
 }
 
 /// What a decoder has to say.
@@ -77,7 +78,7 @@ enum Odd {
     /// is wrong.
     #[error("{0}")]
     Other(&'static str),
-    /// Asked to skip rows, parquet's own reader would look for these levels for ever.
+    /// The one thing that is not left to parquet's own reader: it would look for these levels for ever.
     #[error("the levels of a page end before its values do")]
     CutLevels,
 }
@@ -95,7 +96,7 @@ impl Decoder {
     pub(crate) fn next(&mut self) -> Result<Next, ParquetError> {
         loop {
             match &mut self.way {
-                Way::Whole(decoder) => return advance(decoder, &self.held),
+                Way::Whole(decoder) => return decoder.advance(&self.held),
                 Way::Split(split) => match split.next(&self.wanted, &self.held)? {
                     Ok(next) => return Ok(next),
                     Err(odd @ Odd::CutLevels) => return Err(ParquetError::General(odd.to_string())),
@@ -111,7 +112,7 @@ impl Decoder {
 
     pub(crate) fn push(&mut self, ranges: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<(), ParquetError> {
         match &mut self.way {
-            Way::Whole(decoder) => decoder.push_ranges(ranges, bytes),
+            Way::Whole(decoder) => decoder.push(ranges, bytes),
             // Kept here: whoever goes on with these rows needs them, too.
             Way::Split(_) => {
                 self.held.add(ranges, bytes);
@@ -123,38 +124,7 @@ impl Decoder {
 
 impl Way {
     fn whole(wanted: &Wanted, rows: Option<RowSelection>, batch_rows: usize) -> Result<Self, ParquetError> {
-        general(wanted, wanted.columns.clone(), rows, batch_rows)
-            .map(|decoder| Self::Whole(Box::new(decoder)))
-    }
-}
-
-/// Parquet's own reader.
-fn general(
-    wanted: &Wanted,
-    columns: ProjectionMask,
-    rows: Option<RowSelection>,
-    batch_rows: usize,
-) -> Result<ParquetPushDecoder, ParquetError> {
-    ParquetPushDecoderBuilder::new_with_metadata(wanted.footer.clone())
-        .with_projection(columns)
-        .with_batch_size(batch_rows)
-        .with_row_group_selections(vec![RowGroupSelection::new(wanted.row_group, rows)])
-        .build()
-}
-
-/// What parquet's own reader says next, given what is held already.
-fn advance(decoder: &mut ParquetPushDecoder, held: &Held) -> Result<Next, ParquetError> {
-    loop {
-        match decoder.try_decode()? {
-            DecodeResult::NeedsData(ranges) => {
-                match ranges.iter().map(|range| held.find(range)).collect::<Option<Vec<_>>>() {
-                    Some(bytes) => decoder.push_ranges(ranges, bytes)?,
-                    None => return Ok(Next::Needs(ranges)),
-                }
-            }
-            DecodeResult::Data(batch) => return Ok(Next::Rows(fitted(batch))),
-            DecodeResult::Finished => return Ok(Next::Done),
-        }
+        General::new(wanted, wanted.columns.clone(), rows, batch_rows).map(Self::Whole)
     }
 }
 

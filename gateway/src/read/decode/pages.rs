@@ -20,6 +20,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use super::Odd;
 
 /// Where the bytes of a column chunk lie.
+#[derive(Clone)]
 pub(super) struct Chunk {
     leaf: usize,
     ranges: Vec<Range<u64>>,
@@ -91,6 +92,24 @@ impl Chunk {
         Some(Self { leaf, ranges, locations: Some(locations.clone()) })
     }
 
+    /// The same, without page locations where they cannot be right.
+    pub(super) fn of_any(
+        footer: &ArrowReaderMetadata,
+        row_group: usize,
+        leaf: usize,
+        rows: &RowSelection,
+    ) -> Self {
+        Self::new(footer, row_group, leaf, Some(rows)).unwrap_or_else(|| {
+            let (start, length) = footer.metadata().row_group(row_group).column(leaf).byte_range();
+            let whole = start..start.saturating_add(length);
+            Self { leaf, ranges: vec![whole], locations: None }
+        })
+    }
+
+    pub(super) fn leaf(&self) -> usize {
+        self.leaf
+    }
+
     /// What must be fetched.
     pub(super) fn ranges(&self) -> &[Range<u64>] {
         &self.ranges
@@ -103,13 +122,23 @@ impl Chunk {
         row_group: usize,
         held: &Held,
     ) -> Result<Pages, Odd> {
+        let is_indexed = self.locations.is_some();
+        let reader = self.reader(footer, row_group, held).map_err(unreadable)?;
+        Ok(Pages { reader, is_indexed })
+    }
+
+    /// The same as parquet's own readers take them.
+    pub(super) fn reader(
+        self,
+        footer: &ArrowReaderMetadata,
+        row_group: usize,
+        held: &Held,
+    ) -> Result<SerializedPageReader<Held>, ParquetError> {
         let group = footer.metadata().row_group(row_group);
         let all = usize::try_from(group.num_rows()).unwrap_or(0);
         let held =
             Held(self.ranges.iter().filter_map(|range| Some((range.clone(), held.find(range)?))).collect());
-        let is_indexed = self.locations.is_some();
-        let reader = SerializedPageReader::new(Arc::new(held), group.column(self.leaf), all, self.locations);
-        Ok(Pages { reader: reader.map_err(unreadable)?, is_indexed })
+        SerializedPageReader::new(Arc::new(held), group.column(self.leaf), all, self.locations)
     }
 }
 
@@ -194,6 +223,10 @@ fn parts(page: Page, is_indexed: bool) -> Result<Parts, Odd> {
 impl Held {
     pub(super) fn add(&mut self, ranges: Vec<Range<u64>>, bytes: Vec<Bytes>) {
         self.0.extend(ranges.into_iter().zip(bytes));
+    }
+
+    pub(super) fn extend(&mut self, other: &Self) {
+        self.0.extend(other.0.iter().cloned());
     }
 
     /// The bytes of a range, if they were fetched together.

@@ -11,20 +11,20 @@ use arrow::datatypes::{FieldRef, Schema};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::RowSelection;
-use parquet::arrow::push_decoder::ParquetPushDecoder;
 use parquet::errors::ParquetError;
 
 use super::column::{ListColumn, Lists};
+use super::general::General;
 use super::pages::Held;
 use super::steps::{Steps, selected};
-use super::{Next, Odd, Wanted, advance, fitted, general};
+use super::{Next, Odd, Wanted, fitted};
 
 /// The columns of a row group, by who decodes them.
 pub(super) struct Split {
     batch_rows: usize,
     steps: Steps,
     lists: Stage,
-    others: Option<ParquetPushDecoder>,
+    others: Option<General>,
     /// Rows of the other columns that wait for their lists.
     waiting: Option<RecordBatch>,
     /// Of every wanted column, in the file's order, its field if it is decoded here.
@@ -65,7 +65,7 @@ impl Split {
             [] => None,
             leaves => {
                 let columns = ProjectionMask::leaves(schema, leaves.iter().copied());
-                Some(general(wanted, columns, wanted.rows.clone(), batch_rows)?)
+                Some(General::new(wanted, columns, wanted.rows.clone(), batch_rows)?)
             }
         };
         let rows = wanted.footer.metadata().row_group(wanted.row_group).num_rows();
@@ -84,7 +84,7 @@ impl Split {
             let mut missing: Vec<_> = ranges.filter(|range| held.find(range).is_none()).cloned().collect();
             if !missing.is_empty() {
                 // What the other columns need is fetched together with it.
-                match self.others.as_mut().map(|others| advance(others, held)).transpose()? {
+                match self.others.as_mut().map(|others| others.advance(held)).transpose()? {
                     Some(Next::Needs(ranges)) => missing.extend(ranges),
                     Some(Next::Rows(batch)) => self.waiting = Some(batch),
                     Some(Next::Done) | None => {}
@@ -100,7 +100,7 @@ impl Split {
         let batch = match (self.waiting.take(), &mut self.others) {
             (Some(batch), _) => Some(batch),
             (None, None) => None,
-            (None, Some(others)) => match advance(others, held)? {
+            (None, Some(others)) => match others.advance(held)? {
                 Next::Rows(batch) => Some(batch),
                 next => return Ok(Ok(next)),
             },

@@ -12,7 +12,7 @@ use parquet::schema::types::SchemaDescriptor;
 use super::*;
 
 /// One data page of the first version.
-struct Page {
+pub(super) struct Page {
     repetition: Bytes,
     definition: Bytes,
     values: Bytes,
@@ -38,7 +38,7 @@ fn number(mut number: u32) -> Vec<u8> {
 
 impl Page {
     /// Of INT32 values as they are; a level is one of a list's first value if it is 0.
-    fn plain(repetition: &[u8], definition: &[u8], values: &[i32]) -> Self {
+    pub(super) fn plain(repetition: &[u8], definition: &[u8], values: &[i32]) -> Self {
         let runs = |levels: &[u8]| levels.iter().flat_map(|&level| run(level, 1)).collect::<Bytes>();
         Self {
             repetition: runs(repetition),
@@ -47,6 +47,11 @@ impl Page {
             encoding: Encoding::PLAIN,
             levels: repetition.len() as u32,
         }
+    }
+
+    /// A page that says it had as many levels.
+    pub(super) fn saying(self, levels: u32) -> Self {
+        Self { levels, ..self }
     }
 
     /// The page with its header, which is Thrift's compact protocol.
@@ -67,7 +72,7 @@ impl Page {
 }
 
 /// A file of one column, without its footer; the footer as it would be read.
-fn by_hand(schema: &str, rows: i64, pages: &[Page]) -> (Bytes, ArrowReaderMetadata) {
+pub(super) fn by_hand(schema: &str, rows: i64, pages: &[Page]) -> (Bytes, ArrowReaderMetadata) {
     let schema = Arc::new(SchemaDescriptor::new(Arc::new(parse_message_type(schema).unwrap())));
     let file: Bytes = b"PAR1".iter().copied().chain(pages.iter().flat_map(Page::bytes)).collect();
     let chunk = ColumnChunkMetaData::builder(schema.column(0))
@@ -165,7 +170,7 @@ fn a_page_that_claims_billions_of_values_costs_only_what_is_taken() {
 #[test]
 fn levels_that_end_early_are_an_error_whatever_is_skipped() {
     let whole = Page::plain(&[0, 1, 0, 1, 0], &[1; 5], &[1, 2, 3, 4, 5]);
-    let cut = Page { levels: 9, ..Page::plain(&[0, 1, 0], &[1; 3], &[6, 7, 8]) };
+    let cut = Page::plain(&[0, 1, 0], &[1; 3], &[6, 7, 8]).saying(9);
     let (file, footer) = by_hand(TWO_LEVELS, 9, &[whole, cut]);
     for skipped in 0..9 {
         let mut wanted = all(&footer, 0);
