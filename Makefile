@@ -7,13 +7,15 @@ PY     := $(VENV)/bin/python
 PACKAGE := trainer-sidecar/python
 TOOLS  ?= $(HOME)/.cache/penstock/tools
 NAME   ?=
+SECONDS_EACH ?= 60
 
-.PHONY: help demo demo-hdfs test test-rust test-python bench develop build lint format licences clean
+.PHONY: help demo demo-hdfs test test-rust test-python fuzz bench develop build lint format licences clean
 
 help:
 	@echo 'make demo      train on digits and on flights, fed by penstock, and print the reports'
 	@echo 'make demo-hdfs flights again, from a real HDFS that is started for it'
 	@echo 'make test      every suite, with whatever it needs set up first'
+	@echo 'make fuzz      a minute of foreign bytes for every decoder of them; SECONDS_EACH=600 for more'
 	@echo 'make bench     all benches beside their peers; NAME=flight for one'
 	@echo 'make develop   build, and install the Python package into target/venv'
 	@echo 'make lint      rustfmt, clippy, spelling; make licences for dependencies'
@@ -52,6 +54,10 @@ test-rust: $(VENV)/.ready build
 
 test-python: $(VENV)/.ready build
 	PENSTOCK_NATIVE=$(CURDIR)/target/debug $(PY) -m pytest -q tests/python
+
+# The same decoders get some thousand inputs in every `make test`.
+fuzz:
+	PENSTOCK_FUZZ_SECONDS=$(SECONDS_EACH) cargo test --workspace --lib fuzz_
 
 bench: develop
 	PENSTOCK_PYTHON=$(PY) cargo run --quiet --profile quick -p penstock-benches -- $(NAME)

@@ -12,6 +12,8 @@ mod compare;
 mod error;
 mod evaluate;
 mod functions;
+#[cfg(test)]
+mod fuzz;
 mod kind;
 mod parse;
 mod prune;

@@ -9,6 +9,8 @@
 pub mod code;
 pub mod delivery;
 pub mod feed;
+#[cfg(test)]
+mod fuzz;
 pub mod ids;
 pub mod info;
 pub mod mixture;

@@ -14,6 +14,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("penstock-sidecar", &["penstock-proto", "penstock-daemon", "penstock-ring"]),
     ("penstock-tf-op", &["penstock-ring"]),
     ("penstock-launcher", &["penstock-proto", "penstock-daemon"]),
+    ("penstock-fuzz", &[]),
     (
         "penstock",
         &["penstock-proto", "penstock-daemon", "penstock-gateway", "penstock-sidecar", "penstock-launcher"],

@@ -11,6 +11,8 @@ mod config;
 #[cfg(test)]
 mod fake;
 mod feed;
+#[cfg(test)]
+mod fuzz;
 mod metrics;
 mod pack;
 pub mod probe;

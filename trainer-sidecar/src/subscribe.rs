@@ -124,7 +124,11 @@ pub(crate) fn silent(deadlines: Deadlines) -> Error {
 }
 
 impl Subscription {
-    fn read(info: FlightInfo, from: &Address, can_reach: impl Fn(&Address) -> bool) -> Result<Self, Error> {
+    pub(crate) fn read(
+        info: FlightInfo,
+        from: &Address,
+        can_reach: impl Fn(&Address) -> bool,
+    ) -> Result<Self, Error> {
         let foreign = |what: &str| {
             Error::new(
                 Code::Internal,

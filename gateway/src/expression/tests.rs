@@ -19,7 +19,7 @@ use super::*;
 const ODD: i64 = (1 << 53) + 1;
 
 /// Five rows.
-fn rows() -> RecordBatch {
+pub(super) fn rows() -> RecordBatch {
     let moments = [Some(0), Some(1_706_702_400_000_000_001), None, Some(-1), Some(86_400_000_000_000)];
     let moments: PrimitiveArray<TimestampNanosecondType> = moments.into_iter().collect();
     let decimals = Decimal128Array::from(vec![Some(1010), Some(-5), None, Some(0), Some(999)]);

@@ -32,6 +32,8 @@ mod batch;
 mod consumer;
 mod dtype;
 mod free_list;
+#[cfg(test)]
+mod fuzz;
 mod layout;
 mod map;
 mod memory;

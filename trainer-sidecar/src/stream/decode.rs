@@ -101,4 +101,6 @@ fn check_batch(batch: &ipc::RecordBatch<'_>, body: &Buffer) -> Result<(), Decode
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

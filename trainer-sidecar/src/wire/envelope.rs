@@ -269,4 +269,6 @@ fn advance<'a>(input: &mut &'a [u8], count: usize) -> &'a [u8] {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

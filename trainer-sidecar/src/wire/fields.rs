@@ -143,4 +143,6 @@ fn integer(block: &mut &[u8], prefix: u32) -> Result<usize, Fault> {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

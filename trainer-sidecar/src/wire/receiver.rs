@@ -262,4 +262,6 @@ impl Receiver {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 mod corpus;
 mod corrupt;
+mod fuzz;
 mod random;
 mod skipped;
 mod writers;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use prost::Message as _;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -50,8 +50,8 @@ pub(super) enum TransferError {
     Packet(#[from] PacketError),
 }
 
-pub(super) struct Connection {
-    stream: TcpStream,
+pub(super) struct Connection<S = TcpStream> {
+    stream: S,
     /// Bytes that came and have no place yet.
     ahead: BytesMut,
     /// How long any step may take.
@@ -64,7 +64,13 @@ impl Connection {
         let stream = connecting.await.map_err(|_| TransferError::Silent(silence))?;
         let stream = stream.map_err(TransferError::Unreachable)?;
         stream.set_nodelay(true).map_err(TransferError::Broken)?;
-        Ok(Self { stream, ahead: BytesMut::new(), silence })
+        Ok(Self::over(stream, silence))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    fn over(stream: S, silence: Duration) -> Self {
+        Self { stream, ahead: BytesMut::new(), silence }
     }
 
     /// Asks for bytes of a block; what follows is told by [`receive`](Self::receive).
@@ -227,7 +233,7 @@ impl Connection {
 }
 
 async fn read(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + Unpin),
     silence: Duration,
     room: &mut impl bytes::BufMut,
 ) -> Result<(), TransferError> {
@@ -239,5 +245,7 @@ async fn read(
     }
 }
 
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod tests;

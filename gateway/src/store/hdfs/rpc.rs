@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use hdfs_native::HdfsError as Native;
 use prost::Message;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -127,16 +127,7 @@ impl Rpc {
             question.encode_length_delimited_to_vec(),
         ]);
         connection.stream.write_all(&said).await?;
-        let mut answer = read_framed(&mut connection.stream).await?;
-        let header = wire::AnswerHeader::decode_length_delimited(&mut answer).map_err(|_| not_an_answer())?;
-        let exception = header.exception.unwrap_or_default();
-        let message = header.message.unwrap_or_default();
-        match header.status {
-            0 if header.call == call.cast_unsigned() => Ok(answer),
-            0 => Err(not_an_answer()),
-            1 => Err(Native::RPCError(exception, message)),
-            _ => Err(Native::FatalRPCError(exception, message)),
-        }
+        answered(read_framed(&mut connection.stream).await?, call)
     }
 
     fn header(&self, call: i32, retries: i32) -> wire::CallHeader {
@@ -158,7 +149,20 @@ fn framed(parts: &[Vec<u8>]) -> Vec<u8> {
     framed
 }
 
-async fn read_framed(stream: &mut TcpStream) -> Result<Bytes, Native> {
+/// The answer to a call, behind its header.
+fn answered(mut framed: Bytes, call: i32) -> Result<Bytes, Native> {
+    let header = wire::AnswerHeader::decode_length_delimited(&mut framed).map_err(|_| not_an_answer())?;
+    let exception = header.exception.unwrap_or_default();
+    let message = header.message.unwrap_or_default();
+    match header.status {
+        0 if header.call == call.cast_unsigned() => Ok(framed),
+        0 => Err(not_an_answer()),
+        1 => Err(Native::RPCError(exception, message)),
+        _ => Err(Native::FatalRPCError(exception, message)),
+    }
+}
+
+async fn read_framed(stream: &mut (impl AsyncRead + Unpin)) -> Result<Bytes, Native> {
     let closed = || io::Error::from(io::ErrorKind::ConnectionAborted);
     let length = stream.read_u32().await.map_err(|_| closed())? as usize;
     if length > MAX_ANSWER_BYTES {
@@ -177,3 +181,6 @@ async fn read_framed(stream: &mut TcpStream) -> Result<Bytes, Native> {
 fn not_an_answer() -> Native {
     io::Error::new(io::ErrorKind::InvalidData, "it answers what is no answer").into()
 }
+
+#[cfg(test)]
+mod fuzz;

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// A batch of every layout that a feed may have, and more.
-fn batch() -> RecordBatch {
+pub(super) fn batch() -> RecordBatch {
     let item = |kind| Arc::new(Field::new("item", kind, true));
     let texts = [Some("one"), None, Some("a text that is longer than a view holds"), Some("")];
     let floats: ArrayRef = Arc::new(Float32Array::from_iter_values((0..8).map(|i| i as f32)));
@@ -47,12 +47,12 @@ fn batch() -> RecordBatch {
 }
 
 /// The schema's message and the batch's.
-fn messages(batch: &RecordBatch) -> [FlightData; 2] {
+pub(super) fn messages(batch: &RecordBatch) -> [FlightData; 2] {
     batches_to_flight_data(&batch.schema(), [batch]).unwrap().try_into().unwrap()
 }
 
 /// The body where a connection would have put it.
-fn aligned(data: &FlightData) -> Buffer {
+pub(super) fn aligned(data: &FlightData) -> Buffer {
     Buffer::from_slice_ref(&data.data_body[..])
 }
 

@@ -8,15 +8,18 @@ fn rooms() -> Rooms {
     Rooms::new(1 << 20, 1 << 20)
 }
 
-fn framed(message: &[u8]) -> Vec<u8> {
+pub(super) fn framed(message: &[u8]) -> Vec<u8> {
     [&[0][..], &(message.len() as u32).to_be_bytes(), message].concat()
 }
 
 /// What a message brings.
-type Parts = (Vec<u8>, Vec<u8>, Vec<u8>);
+pub(super) type Parts = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 /// Receives pieces, each into the body's own memory as far as `direct` and the body allow.
-fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, direct: bool) -> Result<Vec<Parts>, Fault> {
+pub(super) fn receive<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    direct: bool,
+) -> Result<Vec<Parts>, Fault> {
     let mut envelope = Envelope::new(rooms());
     let mut messages = Vec::new();
     for mut piece in pieces {
@@ -36,7 +39,7 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, direct: bool) -> Resu
     if envelope.is_between() { Ok(messages) } else { Err(Fault::Foreign("cut")) }
 }
 
-fn data(header: usize, metadata: usize, body: usize) -> FlightData {
+pub(super) fn data(header: usize, metadata: usize, body: usize) -> FlightData {
     let bytes = |length: usize, seed: usize| (0..length).map(|i| (i * 7 + seed) as u8).collect::<Vec<_>>();
     FlightData {
         flight_descriptor: None,

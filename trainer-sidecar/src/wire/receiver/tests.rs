@@ -69,7 +69,7 @@ fn data(bytes: &[u8], size: usize) -> Vec<u8> {
 }
 
 /// A stream as it should be, with everything in it that a peer may say.
-fn whole() -> Vec<u8> {
+pub(super) fn whole() -> Vec<u8> {
     let mut cut = block(&[("grpc-status", "0"), ("x", &"y".repeat(50))]);
     let rest = cut.split_off(20);
     [
@@ -93,10 +93,10 @@ fn whole() -> Vec<u8> {
 }
 
 /// Messages by their metadata and body's length, and how it ended.
-type Outcome = (Vec<(Vec<u8>, usize)>, Option<Result<(), Error>>);
+pub(super) type Outcome = (Vec<(Vec<u8>, usize)>, Option<Result<(), Error>>);
 
 /// Hands pieces in as a socket would: into the body as far as `direct`, the rest staged.
-fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, direct: bool) -> Outcome {
+pub(super) fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, direct: bool) -> Outcome {
     let mut receiver = receiver();
     let mut messages = Vec::new();
     for piece in pieces {

@@ -34,7 +34,7 @@ fn list(values: ArrayRef, lengths: impl IntoIterator<Item = usize>, nulls: Optio
 }
 
 /// Lists of texts, lists of lists, lists with nulls, maps, and a number that is no list.
-fn nested(version: WriterVersion, codec: Compression, page_bytes: usize) -> Bytes {
+pub(super) fn nested(version: WriterVersion, codec: Compression, page_bytes: usize) -> Bytes {
     let lengths = |rows: usize, of: usize| (0..rows).map(move |row| row * 7 % of);
     let sum = |rows: usize, of: usize| lengths(rows, of).sum::<usize>();
     let texts = StringArray::from_iter_values((0..sum(ROWS, 11)).map(|place| format!("text {}", place % 37)));

@@ -8,7 +8,7 @@ use crate::store::hdfs::blocks::Blocks;
 const CHUNK: usize = 512;
 const SILENCE: Duration = Duration::from_secs(30);
 
-fn block(length: u64) -> Blocks {
+pub(super) fn block(length: u64) -> Blocks {
     let id = wire::BlockId { block: 7, length: Some(length), ..wire::BlockId::default() };
     let located = wire::LocatedBlock { id, ..wire::LocatedBlock::default() };
     let located = wire::LocatedBlocks { file_length: length, blocks: vec![located], ..Default::default() };
@@ -16,7 +16,7 @@ fn block(length: u64) -> Blocks {
 }
 
 /// What a block holds.
-fn content(length: usize) -> Vec<u8> {
+pub(super) fn content(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
 
@@ -47,7 +47,7 @@ fn framed(header: &[u8], sums: &[u8], data: &[u8]) -> Vec<u8> {
 }
 
 /// Everything that an honest DataNode says to a request, in packets of two chunks.
-fn honest(range: &Range<u64>, data: &[u8]) -> Vec<u8> {
+pub(super) fn honest(range: &Range<u64>, data: &[u8]) -> Vec<u8> {
     let start = range.start as usize / CHUNK * CHUNK;
     let end = (range.end as usize).next_multiple_of(CHUNK).min(data.len());
     let mut said = answer((2, CHUNK as u32));
