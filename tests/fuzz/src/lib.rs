@@ -41,7 +41,7 @@ pub fn fuzz(name: &str, seeds: &[Vec<u8>], mut decode: impl FnMut(&[u8]) -> Stri
     let mut kept = seeds.to_vec();
     let mut outcomes = HashSet::new();
     for seed in seeds {
-        outcomes.insert(run.give(seed.clone(), &mut decode));
+        outcomes.insert(run.give(seed, &mut decode));
     }
     while run.goes_on() {
         let mut input = kept[run.random.below(kept.len())].clone();
@@ -50,7 +50,7 @@ pub fn fuzz(name: &str, seeds: &[Vec<u8>], mut decode: impl FnMut(&[u8]) -> Stri
             change::change(&mut input, other, &mut run.random);
         }
         input.truncate(longest);
-        let outcome = run.give(input.clone(), &mut decode);
+        let outcome = run.give(&input, &mut decode);
         if outcomes.insert(outcome) && kept.len() < KEPT {
             kept.push(input);
         }
@@ -99,11 +99,11 @@ impl Run {
         }
     }
 
-    fn give(&mut self, input: Vec<u8>, decode: &mut impl FnMut(&[u8]) -> String) -> String {
+    fn give(&mut self, input: &[u8], decode: &mut impl FnMut(&[u8]) -> String) -> String {
         self.inputs += 1;
-        self.at.set(Some((Instant::now(), input.clone())));
-        let shown = Shown { name: &self.name, input: &input };
-        let outcome = decode(&input);
+        self.at.set(Some((Instant::now(), input.to_vec())));
+        let shown = Shown { name: &self.name, input };
+        let outcome = decode(input);
         drop(shown);
         self.at.set(None);
         outcome.chars().filter(|character| !character.is_ascii_digit()).collect()
