@@ -8,6 +8,7 @@ use prost::Message as _;
 use crate::delivery::{Report, Standing};
 use crate::{FeedCommand, FeedInfo, FeedRequest, Note, SnapshotId, Ticket, TicketKey};
 
+const MIXTURE: &str = r#"{"mixture":[{"dataset":"web","weight":7},{"dataset":"books","weight":0.3}],"exhausted":"all","lanes":2}"#;
 const JSON: &str = r#"{"dataset":"d","select":["a + 1 AS b"],"filter":" a > 3 ","batch_size":8,"world_size":2,"rank":1,"shuffle":"rows","seed":7,"epoch":2,"start_step":3,"remainder":"pad","lanes":4,"shuffle_bytes":1000,"delivery":"static","snapshot":"ab"}"#;
 
 fn words(error: impl std::fmt::Display) -> String {
@@ -18,9 +19,9 @@ fn words(error: impl std::fmt::Display) -> String {
 
 #[test]
 fn fuzz_descriptors() {
-    let request = FeedRequest::parse(JSON.as_bytes()).unwrap();
-    let seeds =
-        [JSON.as_bytes().to_vec(), br#"{"dataset":"d"}"#.to_vec(), request.to_command().encode_to_vec()];
+    let seeds = [JSON, MIXTURE, r#"{"dataset":"d"}"#];
+    let parsed = seeds.map(|json| FeedRequest::parse(json.as_bytes()).unwrap().to_command().encode_to_vec());
+    let seeds: Vec<_> = seeds.map(|json| json.as_bytes().to_vec()).into_iter().chain(parsed).collect();
     fuzz("descriptors", &seeds, |bytes| match FeedRequest::parse(bytes) {
         Ok(request) => {
             let again = FeedRequest::parse(&request.to_command().encode_to_vec()).unwrap();
@@ -50,8 +51,8 @@ fn fuzz_tickets() {
 
 #[test]
 fn fuzz_what_a_ticket_holds() {
-    let command = FeedRequest::parse(JSON.as_bytes()).unwrap().to_command();
-    fuzz("commands", &[command.encode_to_vec()], |bytes| {
+    let commands = [JSON, MIXTURE].map(|json| FeedRequest::parse(json.as_bytes()).unwrap().to_command());
+    fuzz("commands", &commands.map(|command| command.encode_to_vec()), |bytes| {
         let Ok(command) = FeedCommand::decode(bytes) else { return "no command".to_owned() };
         FeedRequest::resolve(&command).map_or_else(words, |_| "a feed".to_owned())
     });
@@ -59,7 +60,14 @@ fn fuzz_what_a_ticket_holds() {
 
 #[test]
 fn fuzz_notes() {
-    let info = FeedInfo { snapshot: SnapshotId::new("ab"), steps: 9, rows: 80, dropped: 8, lanes: 4 };
+    let info = FeedInfo {
+        snapshot: SnapshotId::new("ab"),
+        steps: 9,
+        rows: 80,
+        dropped: 8,
+        lanes: 4,
+        mixture: vec![],
+    };
     let seeds = [
         Note::Part { epoch: 1, step: 2, part: 0, parts: 3 }.to_json(),
         Note::End { steps: 9 }.to_json(),

@@ -41,7 +41,14 @@ fn fuzz_subscriptions() {
         Field::new("x", DataType::FixedSizeList(item.into(), 4), true),
         Field::new("text", DataType::Utf8, true),
     ];
-    let said = FeedInfo { snapshot: SnapshotId::new("ab"), steps: 9, rows: 80, dropped: 8, lanes: 4 };
+    let said = FeedInfo {
+        snapshot: SnapshotId::new("ab"),
+        steps: 9,
+        rows: 80,
+        dropped: 8,
+        lanes: 4,
+        mixture: vec![],
+    };
     let info = FlightInfo::new()
         .try_with_schema(&Schema::new(fields))
         .unwrap()
