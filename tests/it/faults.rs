@@ -1,8 +1,6 @@
 //! Two gateways and a sidecar as processes of their own, a data set ten times what they may hold
 //! together, and trainers that must not notice what happens to the gateways.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -110,16 +108,7 @@ fn trainer(socket: &Path, feed: &Value, reached: &Barrier) -> Vec<Fed> {
 
 /// The value of a metric on an admin port.
 fn scrape(daemon: &Daemon, metric: &str) -> u64 {
-    let address = daemon.admin.as_ref().unwrap().strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    // With labels or without.
-    let line = answer.lines().find(|line| line.split([' ', '{']).next() == Some(metric));
-    let line = line.unwrap_or_else(|| panic!("no {metric} in {answer}"));
-    let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
-    value as u64
+    daemon.metric(metric).unwrap_or_else(|| panic!("no {metric}")) as u64
 }
 
 fn have_served(gateways: &[Daemon]) {

@@ -1,8 +1,5 @@
 //! A gateway and its memory.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-
 use futures::TryStreamExt as _;
 use penstock_tests::data::{self, Shape};
 use penstock_tests::process::Daemon;
@@ -15,17 +12,6 @@ const MEMORY_MIB: f64 = 32.0;
 /// Ten times the gateway's memory; a row is 3 KiB.
 const LARGE: Shape = Shape { files: 4, rows_per_file: 28_000, row_group: 400, payload: Some(3_060) };
 
-/// One metric's value.
-fn metric(gateway: &Daemon, name: &str) -> f64 {
-    let address = gateway.admin.as_deref().unwrap().trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_stays_within_its_memory_while_a_reader_stalls() {
     let dir = tempfile::tempdir().unwrap();
@@ -34,7 +20,7 @@ async fn a_gateway_stays_within_its_memory_while_a_reader_stalls() {
     let dataset = format!("d={}", dir.path().display());
     let memory = format!("{MEMORY_MIB}MiB");
     let gateway = Daemon::gateway(&["--dataset", &dataset, "--memory", &memory, "--admin", "127.0.0.1:0"]);
-    let at_start = metric(&gateway, "process_resident_memory_bytes");
+    let at_start = gateway.metric("process_resident_memory_bytes").unwrap();
 
     let mut stalled = Client::connect(&gateway.address).await;
     let mut reader = Client::connect(&gateway.address).await;
@@ -50,9 +36,9 @@ async fn a_gateway_stays_within_its_memory_while_a_reader_stalls() {
         let mut ids = reader.ids(ticket).await.unwrap();
         ids.sort_unstable();
         assert!(ids.into_iter().eq(0..LARGE.rows() as i64));
-        assert!(metric(&gateway, "penstock_gateway_budget_bytes") <= MEMORY_MIB * MIB);
+        assert!(gateway.metric("penstock_gateway_budget_bytes").unwrap() <= MEMORY_MIB * MIB);
     }
-    let peak = metric(&gateway, "process_resident_memory_peak_bytes");
+    let peak = gateway.metric("process_resident_memory_peak_bytes").unwrap();
     // The allocator keeps some of what was given back.
     let allowed = 2.0 * MEMORY_MIB + 32.0;
     assert!((peak - at_start) / MIB < allowed, "{} MiB", (peak - at_start) / MIB);

@@ -10,4 +10,5 @@ mod faults;
 mod gateway;
 mod sidecar;
 mod sidecar_bed;
+mod trainer;
 mod transports;

@@ -1,6 +1,7 @@
 //! Penstock's daemons as child processes, for tests that kill them.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -56,18 +57,18 @@ impl Daemon {
 
     /// Starts `penstock ARGUMENTS…` and waits for its ready line.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(penstock_bin())
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
+        Self::spawn(Command::new(penstock_bin()).args(arguments))
+    }
+
+    /// Starts a daemon by a command that becomes one.
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut admin = None;
         loop {
             let Some(Ok(line)) = lines.next() else {
                 let status = child.wait().unwrap();
-                panic!("penstock {} ended before it was ready: {status}", arguments.join(" "));
+                panic!("{command:?} ended before it was ready: {status}");
             };
             if let Some(address) = line.strip_prefix("listening on ") {
                 return Self { child, address: address.to_owned(), admin };
@@ -78,6 +79,17 @@ impl Daemon {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The value of a metric, with labels or without; `None` before it is counted for the first time.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let address = self.admin.as_ref().unwrap().strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let line = answer.lines().find(|line| line.split([' ', '{']).next() == Some(name))?;
+        line.rsplit_once(' ')?.1.parse().ok()
     }
 
     /// `kill -9`.

@@ -33,3 +33,9 @@ pub fn absent(system: &str, remedy: &str) {
     assert!(std::env::var_os("CI").is_none(), "{system} is required here: {remedy}");
     eprintln!("SKIPPED: {system} is absent: {remedy}");
 }
+
+/// Says that a test is skipped because the machine does not let it do what it needs, which is nobody's to install.
+#[allow(clippy::print_stderr, reason = "a skip that nobody reads is a test that passes by itself")]
+pub fn forbidden(what: &str) {
+    eprintln!("SKIPPED: {what} is not to be had here");
+}

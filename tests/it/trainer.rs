@@ -1,0 +1,84 @@
+//! A trainer, which is the ring's own consumer: what the tests that feed one share.
+
+use std::path::Path;
+use std::time::Duration;
+
+use arrow::array::AsArray as _;
+use penstock_ring::{Batch, ColumnView, Consumer};
+use penstock_tests::data;
+use serde_json::{Value, json};
+
+/// Longer than any step takes here.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// What a trainer keeps of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fed {
+    pub(crate) epoch: u64,
+    pub(crate) step: u64,
+    pub(crate) ids: Vec<i64>,
+    /// Of `_valid`, if there is one.
+    pub(crate) valid: Option<Vec<bool>>,
+}
+
+pub(crate) fn open(socket: &Path, feed: &Value, epochs: u64) -> Consumer {
+    let request = json!({"version": 1, "name": "test", "feed": feed, "epochs": epochs});
+    Consumer::open(socket, &request.to_string(), LONG).unwrap()
+}
+
+/// Reads to the end, one batch at a time.
+pub(crate) fn read(consumer: &Consumer) -> Vec<Fed> {
+    read_some(consumer, usize::MAX)
+}
+
+/// Reads so many batches, or to the end.
+pub(crate) fn read_some(consumer: &Consumer, batches: usize) -> Vec<Fed> {
+    let description: Value = serde_json::from_str(consumer.description()).unwrap();
+    let names: Vec<_> =
+        description["columns"].as_array().unwrap().iter().map(|column| column["name"].clone()).collect();
+    let all = std::iter::from_fn(|| consumer.next(LONG).unwrap()).take(batches);
+    all.map(|batch| fed(&batch, &names)).collect()
+}
+
+fn fed(batch: &Batch, names: &[Value]) -> Fed {
+    let column = |name: &str| -> Option<ColumnView<'_>> {
+        names.iter().position(|known| known == name).map(|index| batch.column(index))
+    };
+    let ids = ids(&column("id").unwrap());
+    if let Some(x) = column("x") {
+        let halves = ids.iter().flat_map(|&id| (id as f32 / 2.0).to_le_bytes());
+        assert!(halves.eq(x.data.iter().copied()), "the columns of a row stay together");
+    }
+    if let Some(payload) = column("payload") {
+        let bytes = payload.dims[1] as usize;
+        // A few of each batch: noise is slow to make.
+        for (id, of_row) in ids.iter().zip(payload.data.chunks_exact(bytes)).step_by(8) {
+            let row = data::rows_from(*id as usize, 1, Some(bytes));
+            let written = row.column(2).as_fixed_size_binary().value(0);
+            assert!(written == of_row, "the columns of a row stay together");
+        }
+    }
+    let valid = column("_valid").map(|valid| valid.data.iter().map(|&byte| byte == 1).collect());
+    Fed { epoch: batch.epoch(), step: batch.step(), ids, valid }
+}
+
+fn ids(column: &ColumnView<'_>) -> Vec<i64> {
+    column.data.chunks_exact(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+/// The ids that count in an epoch, in order.
+pub(crate) fn ids_of(batches: &[Fed], epoch: u64) -> Vec<i64> {
+    let of_epoch = batches.iter().filter(|batch| batch.epoch == epoch);
+    let counting = |batch: &Fed| {
+        let valid = batch.valid.clone().unwrap_or_else(|| vec![true; batch.ids.len()]);
+        batch.ids.iter().zip(valid).filter(|(_, valid)| *valid).map(|(id, _)| *id).collect::<Vec<_>>()
+    };
+    of_epoch.flat_map(counting).collect()
+}
+
+/// Whether `ids` are 0..rows, each once, in whatever order.
+pub(crate) fn are_all(ids: &[i64], rows: usize) -> bool {
+    let mut sorted = ids.to_vec();
+    sorted.sort_unstable();
+    sorted.iter().copied().eq(0..rows as i64)
+}
