@@ -1,5 +1,5 @@
-//! Batches in memory to our own stream client: over TCP and a Unix socket, beside C++ to C++ and beside
-//! bare bytes of the same sizes on the same kinds of socket.
+//! Batches in memory to our own stream client: over TCP, over a Unix socket and lent in shared memory, beside
+//! C++ to C++ and beside bare bytes of the same sizes on the same kinds of socket.
 
 mod raw;
 mod reader;
@@ -56,20 +56,22 @@ fn measure(kind: &Kind, runtime: &tokio::runtime::Handle) -> Result<Vec<Line>> {
     // The process's own CPU is that of the servers in it, for readers are processes of their own.
     let own = std::process::id();
     let unix = format!("grpc+unix://{}", socket.display());
-    let mut runs: [Vec<Run>; 5] = Default::default();
+    let lent = format!("penstock+memfd://{}", socket.display());
+    let mut runs: [Vec<Run>; 6] = Default::default();
     for _ in 0..RUNS {
-        let [tcp_runs, unix_runs, pyarrow_runs, bare_tcp_runs, bare_unix_runs] = &mut runs;
+        let [tcp_runs, unix_runs, lent_runs, pyarrow_runs, bare_tcp_runs, bare_unix_runs] = &mut runs;
         tcp_runs.push(Run::measure(own, || reader::stream(&ours.bound))?);
         bare_tcp_runs.push(Run::measure(own, || reader::bare(&bare_tcp, bytes))?);
         unix_runs.push(Run::measure(own, || reader::stream(&unix))?);
         bare_unix_runs.push(Run::measure(own, || reader::bare(&bare_unix, bytes))?);
+        lent_runs.push(Run::measure(own, || reader::stream(&lent))?);
         pyarrow_runs
             .push(Run::measure(pyarrow.pid(), || client::read("wire/read_batches.py", &[&pyarrow.address]))?);
     }
     drain.begin();
-    let [tcp, unix, pyarrow, bare_tcp, bare_unix] = runs;
+    let [tcp, unix, lent, pyarrow, bare_tcp, bare_unix] = runs;
     let rows = (times * batch.num_rows()) as u64;
-    for run in [&tcp, &unix, &pyarrow].into_iter().flatten() {
+    for run in [&tcp, &unix, &lent, &pyarrow].into_iter().flatten() {
         ensure!(run.read.rows == rows, "a reader saw {} rows of {rows}", run.read.rows);
     }
 
@@ -88,7 +90,9 @@ fn measure(kind: &Kind, runtime: &tokio::runtime::Handle) -> Result<Vec<Line>> {
         beside("TCP", &tcp, "C++ to C++", &pyarrow, 1.9),
         beside("TCP, and bare bytes", &tcp, "bare TCP", &bare_tcp, 0.93),
         beside("Unix socket, and bare bytes", &unix, "bare Unix socket", &bare_unix, 0.85),
+        beside("lent in shared memory", &lent, "bare Unix socket", &bare_unix, 1.9),
         cost("TCP", &tcp, &[("pyarrow client", &pyarrow), ("bare TCP", &bare_tcp)]),
         cost("Unix socket", &unix, &[("bare Unix socket", &bare_unix)]),
+        cost("lent in shared memory", &lent, &[("bare Unix socket", &bare_unix)]),
     ])
 }

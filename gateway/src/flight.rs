@@ -11,6 +11,7 @@ mod body;
 mod catalog;
 mod deliveries;
 mod info;
+mod lend;
 mod listener;
 mod metrics;
 mod mixed;

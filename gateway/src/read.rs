@@ -39,7 +39,7 @@ pub(crate) use self::mixed::MixedSteps;
 pub(crate) use self::need::{Need, block_bytes, part_rows};
 pub(crate) use self::passing::{Passing, passing, selected};
 pub(crate) use self::reading::Reading;
-pub(crate) use self::share::Share;
+pub(crate) use self::share::{Room, Share};
 pub(crate) use self::shared::{Shared, View};
 pub(crate) use self::source::Source;
 pub(crate) use self::steps::{Steps, with_valid};

@@ -25,6 +25,11 @@ macro_rules! codes {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
+            /// The code that travels by that name.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.name() == name)
+            }
+
             /// Whether the same request may succeed later or at another gateway.
             pub fn may_retry(self) -> bool {
                 match self { $(Self::$name => $retry,)* }
@@ -120,11 +125,8 @@ impl From<Error> for tonic::Status {
 impl From<tonic::Status> for Error {
     /// A status of ours keeps its code; one that gRPC itself made is read by its gRPC code.
     fn from(status: tonic::Status) -> Self {
-        let named = status
-            .metadata()
-            .get(CODE_HEADER)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|name| Code::ALL.iter().copied().find(|code| code.name() == name));
+        let named =
+            status.metadata().get(CODE_HEADER).and_then(|value| value.to_str().ok()).and_then(Code::named);
         let code = named.unwrap_or(match status.code() {
             tonic::Code::Cancelled => Code::Cancelled,
             tonic::Code::InvalidArgument | tonic::Code::OutOfRange => Code::InvalidFeed,

@@ -1,8 +1,9 @@
 //! What penstock's processes say to each other.
 //!
 //! In: nothing. Out: ids, the feed a trainer asks for, the ticket a gateway seals, the notes that ride
-//! on a stream, the standing of a delivery, and the one error code. The promise: a message of a neighbour one release away is
-//! understood or refused in words, never misread. This crate knows no dataset, no socket and no Arrow.
+//! on a stream, how batches are lent in shared memory, the standing of a delivery, and the one error code.
+//! The promise: a message of a neighbour one release away is understood or refused in words, never misread.
+//! This crate knows no dataset, no socket and no Arrow.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
 
@@ -13,6 +14,7 @@ pub mod feed;
 mod fuzz;
 pub mod ids;
 pub mod info;
+pub mod loan;
 pub mod mixture;
 pub mod note;
 pub mod ticket;

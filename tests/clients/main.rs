@@ -26,8 +26,11 @@ fn gateway() -> (Daemon, TempDir) {
     table::write(&place("every/rows.parquet"));
     data::write(&place("large"), LARGE);
     let datasets = ["every", "large"].map(|name| format!("{name}={}", place(name).display()));
-    let gateway =
-        Daemon::gateway(&["--memory", "16MiB", "--dataset", &datasets[0], "--dataset", &datasets[1]]);
+    // With a socket, clients are told of places that they do not understand.
+    let socket = place("gateway.sock");
+    let socket = ["--unix-socket", socket.to_str().unwrap()];
+    let datasets = ["--dataset", &datasets[0], "--dataset", &datasets[1]];
+    let gateway = Daemon::gateway(&[&["--memory", "16MiB"], &datasets[..], &socket[..]].concat());
     (gateway, directory)
 }
 

@@ -9,7 +9,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("penstock-proto", &[]),
     ("penstock-daemon", &["penstock-proto"]),
-    ("penstock-gateway", &["penstock-proto", "penstock-daemon"]),
+    ("penstock-gateway", &["penstock-proto", "penstock-daemon", "penstock-ring"]),
     ("penstock-ring", &[]),
     ("penstock-sidecar", &["penstock-proto", "penstock-daemon", "penstock-ring"]),
     ("penstock-tf-op", &["penstock-ring"]),

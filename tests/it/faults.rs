@@ -25,6 +25,8 @@ const WORLD: u32 = 2;
 struct Site {
     dir: TempDir,
     dataset: String,
+    /// Of each gateway.
+    memory: u64,
 }
 
 struct Fleet {
@@ -34,17 +36,18 @@ struct Fleet {
 }
 
 impl Site {
-    fn new() -> Self {
+    fn new(shape: Shape, memory: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        data::write(&dir.path().join("data"), SHAPE);
+        data::write(&dir.path().join("data"), shape);
         std::fs::write(dir.path().join("key"), "a secret of at least thirty-two bytes").unwrap();
         let dataset = format!("d={}", dir.path().join("data").display());
-        Self { dir, dataset }
+        Self { dir, dataset, memory }
     }
 
-    fn start(&self) -> Fleet {
+    /// Two gateways and a sidecar; with `socket`, the second gateway lends memory.
+    fn start(&self, socket: Option<&str>) -> Fleet {
         let key = self.dir.path().join("key");
-        let memory = GATEWAY_MEMORY.to_string();
+        let memory = self.memory.to_string();
         let common = [
             "--dataset",
             &self.dataset,
@@ -58,7 +61,10 @@ impl Site {
         let first = Daemon::gateway(&common);
         // The sidecar is told of the second alone; it is from its answer that it learns of the first.
         let of_first = first.address.strip_prefix("grpc://").unwrap();
-        let second = Daemon::gateway(&[&common[..], &["--fleet", of_first]].concat());
+        let path = socket.map(|name| self.dir.path().join(name));
+        let socket: Vec<&str> =
+            path.iter().flat_map(|path| ["--unix-socket", path.to_str().unwrap()]).collect();
+        let second = Daemon::gateway(&[&common[..], &["--fleet", of_first], &socket].concat());
         let socket = self.dir.path().join("sidecar.sock");
         let memory = SIDECAR_MEMORY.to_string();
         let sidecar = Daemon::start(&[
@@ -117,17 +123,21 @@ fn have_served(gateways: &[Daemon]) {
     }
 }
 
+fn feed() -> Value {
+    json!({
+        "dataset": "d", "batch_size": 24, "world_size": WORLD, "seed": 3,
+        "shuffle": "rows", "shuffle_bytes": MIB, "lanes": 2,
+    })
+}
+
 #[test]
 fn trainers_do_not_notice_a_gateway_that_dies_or_leaves() {
     let payload = SHAPE.rows() as u64 * SHAPE.payload.unwrap() as u64;
     assert!(payload >= 10 * (2 * GATEWAY_MEMORY + SIDECAR_MEMORY));
-    let site = Site::new();
-    let feed = json!({
-        "dataset": "d", "batch_size": 24, "world_size": WORLD, "seed": 3,
-        "shuffle": "rows", "shuffle_bytes": MIB, "lanes": 2,
-    });
+    let site = Site::new(SHAPE, GATEWAY_MEMORY);
+    let feed = feed();
 
-    let mut fleet = site.start();
+    let mut fleet = site.start(None);
     let undisturbed = fleet.feed(&feed, |gateways| have_served(gateways));
     assert!(are_all(&ids_of(&global(&undisturbed), 0), SHAPE.rows()));
     let peak = |daemon| scrape(daemon, "process_resident_memory_peak_bytes");
@@ -144,7 +154,7 @@ fn trainers_do_not_notice_a_gateway_that_dies_or_leaves() {
     assert!(scrape(&fleet.sidecar, "penstock_sidecar_reconnects_total") > 0);
     drop(fleet);
 
-    let mut fleet = site.start();
+    let mut fleet = site.start(None);
     let mut exit = None;
     let drained = fleet.feed(&feed, |gateways| {
         gateways[1].terminate();
@@ -155,6 +165,41 @@ fn trainers_do_not_notice_a_gateway_that_dies_or_leaves() {
     fleet.sidecar.terminate();
     assert!(fleet.sidecar.wait().success());
     assert!(!fleet.socket.exists());
+}
+
+/// More than all that gateways and sidecar may hold, and memory for both ranks' streams to be lent.
+const LENT_SHAPE: Shape = Shape { rows_per_file: 6_000, ..SHAPE };
+const LENDING_MEMORY: u64 = 64 * MIB;
+
+#[test]
+fn trainers_do_not_notice_that_a_gateway_which_lent_dies_or_leaves() {
+    let payload = LENT_SHAPE.rows() as u64 * LENT_SHAPE.payload.unwrap() as u64;
+    assert!(payload > 2 * LENDING_MEMORY + SIDECAR_MEMORY);
+    let site = Site::new(LENT_SHAPE, LENDING_MEMORY);
+    let feed = feed();
+    let lent = |gateways: &[Daemon]| scrape(&gateways[1], "penstock_gateway_lent_bytes_total");
+
+    let undisturbed = site.start(None).feed(&feed, |_| {});
+    assert!(are_all(&ids_of(&global(&undisturbed), 0), LENT_SHAPE.rows()));
+
+    let mut fleet = site.start(Some("first.sock"));
+    let killed = fleet.feed(&feed, |gateways| {
+        assert!(lent(gateways) > 0, "nothing was lent");
+        gateways[1].kill();
+    });
+    assert!(killed == undisturbed, "killed");
+    assert!(scrape(&fleet.sidecar, "penstock_sidecar_reconnects_total") > 0);
+    drop(fleet);
+
+    let mut fleet = site.start(Some("second.sock"));
+    let mut exit = None;
+    let drained = fleet.feed(&feed, |gateways| {
+        assert!(lent(gateways) > 0, "nothing was lent");
+        gateways[1].terminate();
+        exit = Some(gateways[1].wait());
+    });
+    assert!(drained == undisturbed, "drained");
+    assert!(exit.is_some_and(|status| status.success()));
 }
 
 #[test]

@@ -33,7 +33,7 @@ async fn epoch(change: impl FnOnce(&mut Config, &Path), trust: Option<Trust>) ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feed_is_the_same_by_tcp_by_tls_and_by_a_socket() {
+async fn a_feed_is_the_same_by_tcp_by_tls_by_a_socket_and_in_memory_that_is_lent() {
     let (_, expected) = epoch(|_, _| {}, None).await;
     assert!(are_all(&ids_of(&expected, 0), SHAPE.rows()));
 
@@ -51,6 +51,13 @@ async fn a_feed_is_the_same_by_tcp_by_tls_and_by_a_socket() {
 
     let beside = |config: &mut Config, dir: &Path| config.unix_socket = Some(dir.join("gateway.sock"));
     assert_eq!(epoch(beside, None).await.1, expected);
+
+    // One stream after the other has all of the memory, and none is left to lend.
+    let scarce = |config: &mut Config, dir: &Path| {
+        beside(config, dir);
+        config.memory_bytes = 1 << 10;
+    };
+    assert_eq!(epoch(scarce, None).await.1, expected);
 
     let alone = |config: &mut Config, dir: &Path| {
         config.listen = format!("unix:{}", dir.join("gateway.sock").display());

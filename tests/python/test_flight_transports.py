@@ -74,7 +74,7 @@ def test_neighbours_are_told_of_the_socket_beside_the_port(gateway, tmp_path):
     path = tmp_path / "gateway.sock"
     with gateway("--unix-socket", str(path)) as location:
         rows, told = read(location)
-        assert told == [location, f"grpc+unix://{path}"]
+        assert told == [location, f"grpc+unix://{path}", f"penstock+memfd://{path}"]
         assert rows == ids(1000)
         assert read(told[1], **OVER_A_SOCKET) == (rows, told)
 
@@ -84,7 +84,7 @@ def test_a_gateway_may_have_a_socket_alone(gateway, tmp_path):
     for _ in range(2):
         # The second one finds the file that the first, killed, left behind.
         with gateway(listen=f"unix:{path}") as location:
-            assert read(location, **OVER_A_SOCKET) == (ids(1000), [f"grpc+unix://{path}"])
+            assert read(location, **OVER_A_SOCKET) == (ids(1000), [f"grpc+unix://{path}", f"penstock+memfd://{path}"])
             with pytest.raises(RuntimeError, match="another gateway serves at"), gateway(listen=f"unix:{path}"):
                 pass
 

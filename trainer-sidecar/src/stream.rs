@@ -18,7 +18,7 @@ pub(crate) use self::decode::decode;
 use self::position::{Arrival, Position};
 use crate::metrics;
 use crate::subscribe::{Gateways, Link, silent};
-use crate::wire::{Download, Rooms};
+use crate::wire::{Incoming, Rooms};
 
 /// A piece of a step.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ enum State {
     Apart {
         ticket: Option<Ticket>,
     },
-    Reading(Box<Download>),
+    Reading(Incoming),
     Ended,
 }
 
@@ -121,11 +121,11 @@ impl Stream {
 
     /// Waits for `other`, and lets the connection go on meanwhile; it brings no more than was allowed.
     pub(crate) async fn wait(&mut self, other: impl Future<Output = ()>) {
-        let State::Reading(download) = &mut self.state else { return other.await };
+        let State::Reading(incoming) = &mut self.state else { return other.await };
         tokio::select! {
             biased;
             () = other => {}
-            () = download.idle() => {}
+            () = incoming.idle() => {}
         }
     }
 
@@ -138,11 +138,11 @@ impl Stream {
             }
             State::Reading(_) => {}
         }
-        let State::Reading(download) = &mut self.state else { return Ok(None) };
+        let State::Reading(incoming) = &mut self.state else { return Ok(None) };
         let deadlines = self.link.deadlines;
         loop {
             let message =
-                timeout(deadlines.stall, download.next()).await.map_err(|_| silent(deadlines))??;
+                timeout(deadlines.stall, incoming.next()).await.map_err(|_| silent(deadlines))??;
             let Some(message) = message else { return Err(self.position.broken("stopped")) };
             let Some(batch) = decode(&self.schema, &message.header, &message.body)? else { continue };
             let note = Note::from_json(&message.metadata)
@@ -158,21 +158,21 @@ impl Stream {
     }
 
     /// Goes on with the gateway whose turn it is.
-    async fn open(&mut self, kept: Option<Ticket>) -> Result<Box<Download>, Error> {
+    async fn open(&mut self, kept: Option<Ticket>) -> Result<Incoming, Error> {
         let address = self.gateways.current().clone();
         tracing::debug!(gateway = %address, step = self.position.step(), "opening a stream");
         if let Some(ticket) = kept {
             match self.link.redeem(&address, &ticket, self.rooms.clone()).await {
                 // It has aged, or is another fleet's: this gateway can make one of its own.
                 Err(error) if matches!(error.code, Code::BadTicket | Code::TicketExpired) => {}
-                answer => return answer.map(Box::new),
+                answer => return answer,
             }
         }
         self.request.start_step = self.position.step();
         let mut client = self.link.connect(&address).await?;
         let subscription = self.link.ask(&mut client, &address, &self.request).await?;
         self.gateways.learn(&subscription.locations);
-        self.link.redeem(&address, &subscription.ticket, self.rooms.clone()).await.map(Box::new)
+        self.link.redeem(&address, &subscription.ticket, self.rooms.clone()).await
     }
 
     async fn leave(&mut self, error: &Error) -> Result<(), Error> {

@@ -28,7 +28,7 @@ pub(crate) use self::tls::Trust;
 use self::dial::TlsDialer;
 
 use crate::config::Deadlines;
-use crate::wire::{Download, Rooms, Target};
+use crate::wire::{Borrowing, Download, Incoming, Rooms, Target};
 
 /// A message as large as it must be: parts are small, but a single row may be huge.
 const MAX_MESSAGE: usize = i32::MAX as usize;
@@ -75,7 +75,7 @@ impl Link {
                 let (trust, host_and_port) = (self.trust.clone(), host_and_port.clone());
                 endpoint.connect_with_connector(TlsDialer { trust, host_and_port }).await
             }
-            Address::Unix(_) | Address::Tcp(_) => endpoint.connect().await,
+            Address::Lent(_) | Address::Unix(_) | Address::Tcp(_) => endpoint.connect().await,
         };
         let channel = channel.map_err(|error| Error::chain(Code::Unreachable, &error))?;
         Ok(FlightServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
@@ -109,11 +109,18 @@ impl Link {
         address: &Address,
         ticket: &Ticket,
         rooms: Rooms,
-    ) -> Result<Download, Error> {
+    ) -> Result<Incoming, Error> {
         self.check(address)?;
-        let socket = self.dial(address).await?;
-        let target = Target { scheme: "http", authority: address.authority() };
-        let opened = Download::open(socket, target, &ticket.ticket, self.window, rooms);
+        let opened = async {
+            if let Address::Lent(path) = address {
+                let borrowing = Borrowing::open(self.dial_here(path).await?, &ticket.ticket, rooms).await;
+                return borrowing.map(|borrowing| Incoming::Lent(Box::new(borrowing)));
+            }
+            let socket = self.dial(address).await?;
+            let target = Target { scheme: "http", authority: address.authority() };
+            let download = Download::open(socket, target, &ticket.ticket, self.window, rooms).await;
+            download.map(|download| Incoming::Http(Box::new(download)))
+        };
         timeout(self.deadlines.stall, opened).await.map_err(|_| silent(self.deadlines))?
     }
 }

@@ -1,14 +1,16 @@
-//! Flight's `DoGet` over a connection of our own.
+//! Flight's `DoGet` over a connection of our own, or its messages in memory that a gateway here lends.
 //!
 //! In: an open socket and a ticket. Out: messages, each body in aligned memory that the socket was read
-//! into. The promise: what a peer sends that HTTP/2, gRPC or Flight forbids ends the stream with an error,
+//! into, or that the gateway wrote. The promise: what a peer sends that HTTP/2, gRPC or Flight forbids ends the stream with an error,
 //! and takes no more memory than the window and the largest message that was allowed. It knows no schema,
 //! no step, and no second stream.
 
+mod borrow;
 mod download;
 mod envelope;
 mod fields;
 mod frame;
+mod incoming;
 mod receiver;
 mod response;
 mod room;
@@ -16,7 +18,9 @@ mod sender;
 mod socket;
 mod window;
 
+pub(crate) use self::borrow::Borrowing;
 pub(crate) use self::download::{Download, Target};
+pub(crate) use self::incoming::Incoming;
 pub(crate) use self::room::Rooms;
 pub(crate) use self::socket::Socket;
 

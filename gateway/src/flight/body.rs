@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http_body::Frame;
 use tonic::Status;
 
-use super::queue::Messages;
+use super::queue::{Messages, Queued};
 use super::rope::Rope;
 
 /// What hyper sends.
@@ -71,7 +71,10 @@ impl http_body::Body for Body {
                 return Poll::Ready(frame.map(|frame| Ok(frame?.map_data(Rope::from))));
             }
             Self::Stream(messages) => match ready!(messages.poll_next(cx)) {
-                Some(Ok(rope)) => return Poll::Ready(Some(Ok(Frame::data(rope)))),
+                Some(Ok(Queued { message, lease })) => match Rope::message(message, lease) {
+                    Ok(rope) => return Poll::Ready(Some(Ok(Frame::data(rope)))),
+                    Err(error) => Status::from(error),
+                },
                 Some(Err(error)) => Status::from(error),
                 None => Status::new(tonic::Code::Ok, ""),
             },

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use penstock_proto::loan;
+use rustix::net::RecvFlags;
+use tokio::io::Interest;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio_rustls::TlsAcceptor;
@@ -20,7 +23,7 @@ use super::StartError;
 
 /// How soon a peer that vanished is noticed.
 const KEEPALIVE: Duration = Duration::from_secs(60);
-/// Who has not finished a TLS handshake by then is hung up on.
+/// Who has not finished a TLS handshake by then, or not begun on a Unix socket, is hung up on.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A place where connections come in.
@@ -31,9 +34,21 @@ pub(super) enum Listener {
 
 /// A connection of which nothing has been read.
 pub(super) struct Accepted {
-    io: Socket,
+    io: Io,
     tls: Option<TlsAcceptor>,
     pub(super) peer: Peer,
+}
+
+enum Io {
+    Any(Socket),
+    Unix(UnixStream),
+}
+
+/// A connection, by what its peer speaks.
+pub(super) enum Opened {
+    Http(Socket),
+    /// It greets as whoever is lent memory.
+    Lend(UnixStream),
 }
 
 /// What is known of who asks. Rides on every request.
@@ -93,7 +108,7 @@ impl Listener {
             }
             Self::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Accepted::plain(stream, Peer { is_neighbour: true }))
+                Ok(Accepted { io: Io::Unix(stream), tls: None, peer: Peer { is_neighbour: true } })
             }
         }
     }
@@ -101,15 +116,29 @@ impl Listener {
 
 impl Accepted {
     pub(super) fn plain(io: impl ReadWrite + 'static, peer: Peer) -> Self {
-        Self { io: Box::new(io), tls: None, peer }
+        Self { io: Io::Any(Box::new(io)), tls: None, peer }
     }
 
     /// The connection, with TLS inside if that is how it is reached.
-    pub(super) async fn open(self) -> io::Result<Socket> {
-        let Some(tls) = self.tls else { return Ok(self.io) };
-        let shaken = tokio::time::timeout(HANDSHAKE, tls.accept(self.io)).await;
-        Ok(Box::new(shaken.map_err(|_| io::ErrorKind::TimedOut)??))
+    pub(super) async fn open(self) -> io::Result<Opened> {
+        let opened = async {
+            Ok(match (self.io, self.tls) {
+                (Io::Any(io), None) => Opened::Http(io),
+                (Io::Any(io), Some(tls)) => Opened::Http(Box::new(tls.accept(io).await?)),
+                (Io::Unix(stream), _) if greets(&stream).await? => Opened::Lend(stream),
+                (Io::Unix(stream), _) => Opened::Http(Box::new(stream)),
+            })
+        };
+        tokio::time::timeout(HANDSHAKE, opened).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
+}
+
+/// Whether a peer begins as one that is lent memory does. Both protocols have the peer begin.
+async fn greets(stream: &UnixStream) -> io::Result<bool> {
+    let mut first = [0];
+    let peek = || Ok(rustix::net::recv(stream, &mut first, RecvFlags::PEEK)?);
+    stream.async_io(Interest::READABLE, peek).await?;
+    Ok(first[0] == loan::GREETING[0])
 }
 
 /// Whether a socket's file is there that nobody listens at.

@@ -10,6 +10,11 @@ use crate::read;
 pub(crate) fn describe() {
     describe_counter!("penstock_gateway_rows_total", Unit::Count, "Rows sent, padding included");
     describe_counter!("penstock_gateway_bytes_total", Unit::Bytes, "Bytes of record batches sent");
+    describe_counter!(
+        "penstock_gateway_lent_bytes_total",
+        Unit::Bytes,
+        "Bytes of record batches lent in shared memory, of all that were sent"
+    );
     describe_histogram!(
         "penstock_gateway_step_seconds",
         Unit::Seconds,

@@ -9,7 +9,7 @@ use std::path::{self, Path};
 use super::listener::Listener;
 use super::{StartError, tls};
 use crate::config::Config;
-use crate::fleet::{Scheme, advertised, socket_location};
+use crate::fleet::{Scheme, advertised, lending_location, socket_location};
 
 /// What stands before the path of a Unix socket in `listen`.
 const UNIX: &str = "unix:";
@@ -24,8 +24,8 @@ pub(super) struct Places {
     pub(super) bound: String,
     /// The location that any client is told.
     pub(super) own: String,
-    /// The location that clients on this machine are told as well.
-    pub(super) nearby: Option<String>,
+    /// The locations that clients on this machine are told as well.
+    pub(super) nearby: Vec<String>,
     pub(super) scheme: Scheme,
 }
 
@@ -35,35 +35,48 @@ impl Places {
         let scheme = if tls.is_some() { Scheme::Tls } else { Scheme::Plain };
         let advertise = config.advertise.as_deref().map(|address| scheme.location(address));
         if let Some(path) = config.listen.strip_prefix(UNIX) {
-            let (name, listener, location) = unix(Path::new(path)).await?;
+            let Socket { name, listener, location, lending } = unix(Path::new(path)).await?;
             return Ok(Self {
                 listeners: vec![(name, listener)],
                 address: None,
                 own: advertise.unwrap_or_else(|| location.clone()),
                 bound: location,
-                nearby: None,
+                nearby: vec![lending],
                 scheme,
             });
         }
         let (listener, address) = Listener::tcp(&config.listen, tls).await?;
         let own = advertise.unwrap_or_else(|| scheme.location(&advertised(address, hostname)));
         let mut listeners = vec![(format!("flight server {address}"), listener)];
-        let mut nearby = None;
+        let mut nearby = Vec::new();
         if let Some(path) = &config.unix_socket {
-            let (name, listener, location) = unix(path).await?;
+            let Socket { name, listener, location, lending } = unix(path).await?;
             listeners.push((name, listener));
-            nearby = Some(location);
+            nearby.extend([location, lending]);
         }
         let bound = scheme.location(&address.to_string());
         Ok(Self { listeners, address: Some(address), bound, own, nearby, scheme })
     }
 }
 
-/// The name, the listener and the location of a socket; the location is good from any directory.
-async fn unix(path: &Path) -> Result<(String, Listener, String), StartError> {
+/// A Unix socket; its locations are good from any directory.
+struct Socket {
+    name: String,
+    listener: Listener,
+    location: String,
+    /// Where it lends memory.
+    lending: String,
+}
+
+async fn unix(path: &Path) -> Result<Socket, StartError> {
     let whole = path::absolute(path).map_err(|source| StartError::Socket { path: path.into(), source })?;
     let listener = Listener::unix(&whole).await?;
-    Ok((format!("flight server {}", whole.display()), listener, socket_location(&whole)))
+    Ok(Socket {
+        name: format!("flight server {}", whole.display()),
+        listener,
+        location: socket_location(&whole),
+        lending: lending_location(&whole),
+    })
 }
 
 fn hostname() -> Option<String> {

@@ -14,11 +14,12 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use penstock_daemon::Drain;
-use penstock_proto::Note;
+use penstock_proto::{Error, Note};
 
 use super::body::Body;
+use super::lend::Lender;
 use super::places::Places;
-use super::queue::{Sender, Unsent, queue};
+use super::queue::{Messages, Sender, Unsent, queue};
 use super::{Bound, StartError, server, unwritable};
 use crate::config::{Config, DEFAULT_PART_BYTES};
 use crate::encode::Encoder;
@@ -55,22 +56,37 @@ impl Service<Request<Incoming>> for Prepared {
     type Future = Ready<Result<Response<Body>, Infallible>>;
 
     fn call(&self, _: Request<Incoming>) -> Self::Future {
+        let mut response = Response::new(Body::Stream(self.stream()));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        ready(Ok(response))
+    }
+}
+
+impl Lender for Prepared {
+    type Room = ();
+
+    async fn open(&self, _: &[u8], _: u64) -> Result<(Messages, ()), Error> {
+        Ok((self.stream(), ()))
+    }
+
+    fn part_bytes(&self) -> u64 {
         let sizes = self.batches.iter().map(|batch| batch.get_array_memory_size() as u64);
-        let part_bytes = sizes.fold(DEFAULT_PART_BYTES, u64::max);
-        let (sender, messages) = queue(2 * part_bytes, self.drain.clone());
+        sizes.fold(DEFAULT_PART_BYTES, u64::max)
+    }
+}
+
+impl Prepared {
+    fn stream(&self) -> Messages {
+        let (sender, messages) = queue(2 * self.part_bytes(), self.drain.clone());
         let prepared = self.clone();
         self.drain.spawn("stream of prepared batches", async move {
             if let Err(Unsent::Refused(error)) = prepared.send(&sender).await {
                 sender.fail(error);
             }
         });
-        let mut response = Response::new(Body::Stream(messages));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-        ready(Ok(response))
+        messages
     }
-}
 
-impl Prepared {
     async fn send(self, sender: &Sender) -> Result<(), Unsent> {
         let Some(first) = self.batches.first() else { return Ok(()) };
         // Sent as they are, however large.

@@ -1,6 +1,6 @@
 //! Messages between a stream and its socket.
 //!
-//! In: messages, or the error that ends them. Out: ropes, one at a time. The promise: no more bytes wait
+//! In: messages, or the error that ends them. Out: the same, one at a time. The promise: no more bytes wait
 //! than were foreseen, those counted that the socket has not taken yet; the stream waits for its reader,
 //! and gives up on one that holds up a gateway that leaves.
 
@@ -11,18 +11,23 @@ use penstock_daemon::{Budget, Drain, Lease};
 use penstock_proto::Error;
 use tokio::sync::mpsc;
 
-use super::rope::Rope;
 use crate::encode::Message;
 
 /// A draining gateway gives a reader this long to make room for the hand-over.
 const HAND_OVER: Duration = Duration::from_secs(5);
 
 /// What the socket polls. Dropping it ends the stream behind it.
-pub(crate) struct Messages(mpsc::UnboundedReceiver<Result<Rope, Error>>);
+pub(crate) struct Messages(mpsc::UnboundedReceiver<Result<Queued, Error>>);
+
+/// A message, and what was leased of the queue for it until the socket has taken it.
+pub(crate) struct Queued {
+    pub(super) message: Message,
+    pub(super) lease: Lease,
+}
 
 /// The other end of [`Messages`].
 pub(super) struct Sender {
-    queue: mpsc::UnboundedSender<Result<Rope, Error>>,
+    queue: mpsc::UnboundedSender<Result<Queued, Error>>,
     /// Bytes that may wait for the socket. The stream waits when they are leased out.
     room: Budget,
     drain: Drain,
@@ -48,7 +53,7 @@ pub(super) fn queue(bytes: u64, drain: Drain) -> (Sender, Messages) {
 }
 
 impl Messages {
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Rope, Error>>> {
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Queued, Error>>> {
         self.0.poll_recv(cx)
     }
 }
@@ -61,8 +66,7 @@ impl Sender {
             Some(lease) => lease,
             None => self.wait_for(bytes).await?,
         };
-        let rope = Rope::message(message, lease)?;
-        self.queue.send(Ok(rope)).map_err(|_| Unsent::Left)
+        self.queue.send(Ok(Queued { message, lease })).map_err(|_| Unsent::Left)
     }
 
     /// Ends the stream with an error.

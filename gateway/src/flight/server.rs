@@ -25,7 +25,8 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::body::Body;
-use super::listener::{Accepted, Listener, Peer};
+use super::lend::{Lender, lend};
+use super::listener::{Accepted, Listener, Opened, Peer};
 
 /// A server that leaves waits this long for its last streams, then closes their connections.
 const LAST_STREAMS: Duration = Duration::from_secs(10);
@@ -45,7 +46,7 @@ const MAX_STREAMS: u32 = 200;
 /// Serves a listener until the drain has begun and its connections are done.
 pub(super) async fn serve<S>(mut listener: Listener, service: S, drain: Drain)
 where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Lender + Clone + 'static,
     S::Future: Send,
 {
     let mut connections = JoinSet::new();
@@ -78,12 +79,18 @@ where
 /// Serves one peer until it leaves, or the gateway does, or `patience` with its silence is over.
 pub(super) async fn connection<S>(accepted: Accepted, service: S, drain: Drain, patience: Duration)
 where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Lender + 'static,
     S::Future: Send,
 {
     let peer = accepted.peer;
     let socket = match accepted.open().await {
-        Ok(socket) => socket,
+        Ok(Opened::Http(socket)) => socket,
+        Ok(Opened::Lend(stream)) => {
+            if let Err(error) = lend(stream, &service, &drain).await {
+                tracing::debug!(%error, "a connection that is lent memory broke");
+            }
+            return;
+        }
         Err(error) => return tracing::debug!(%error, "a connection was not secured"),
     };
     let asked = Arc::new(AtomicBool::new(false));

@@ -17,20 +17,26 @@ use penstock_proto::{Code, Error};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::body::{Beside, Body, answer};
+use super::lend::Lender;
+use super::queue::Messages;
 use super::{Gateway, Peer, action};
-use crate::read::Panicked;
+use crate::read::{Panicked, Room};
 
 /// No client sends more than a descriptor or a ticket.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
 
 /// The service that hyper calls: tonic's, with streams sent past it.
 #[derive(Clone)]
-pub(super) struct Answers(FlightServiceServer<Service>);
+pub(super) struct Answers {
+    flight: FlightServiceServer<Service>,
+    gateway: Arc<Gateway>,
+}
 
 impl Answers {
     pub(super) fn new(gateway: Gateway) -> Self {
-        let service = FlightServiceServer::new(Service(Arc::new(gateway)));
-        Self(service.max_decoding_message_size(MAX_REQUEST_BYTES))
+        let gateway = Arc::new(gateway);
+        let flight = FlightServiceServer::new(Service(Arc::clone(&gateway)));
+        Self { flight: flight.max_decoding_message_size(MAX_REQUEST_BYTES), gateway }
     }
 }
 
@@ -40,12 +46,26 @@ impl hyper::service::Service<http::Request<Incoming>> for Answers {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
-        let mut service = self.0.clone();
+        let mut service = self.flight.clone();
         Box::pin(async move {
             let request = request.map(tonic::body::Body::new);
             let answer = tower_service::Service::call(&mut service, request);
             Ok(Body::unload(caught(async { answer.await.unwrap_or_else(|never| match never {}) }).await))
         })
+    }
+}
+
+impl Lender for Answers {
+    type Room = Room;
+
+    async fn open(&self, ticket: &[u8], bytes: u64) -> Result<(Messages, Room), Error> {
+        self.gateway.serving()?;
+        let opened = AssertUnwindSafe(self.gateway.open_to_lend(ticket, bytes)).catch_unwind().await;
+        opened.unwrap_or_else(|panic| Err(Error::chain(Code::Internal, &Panicked::of(panic.as_ref()))))
+    }
+
+    fn part_bytes(&self) -> u64 {
+        self.gateway.config.part_bytes
     }
 }
 

@@ -14,11 +14,33 @@ use super::queue::{Messages, Sender, Unsent, queue};
 use super::served::{Served, Walk};
 use super::{Gateway, unwritable};
 use crate::encode::{Encoder, Message};
-use crate::read::{Gathered, ReadError, Share, on_cpu};
+use crate::read::{Gathered, ReadError, Room, Share, on_cpu};
 
 impl Gateway {
     /// Opens the stream that a ticket stands for.
     pub(super) async fn open(&self, ticket: &[u8]) -> Result<Messages, Error> {
+        self.open_beside(ticket, 0, |_| Ok(())).await.map(|(messages, ())| messages)
+    }
+
+    /// Opens the stream that a ticket stands for, and takes room for its parts to be lent.
+    pub(super) async fn open_to_lend(&self, ticket: &[u8], bytes: u64) -> Result<(Messages, Room), Error> {
+        self.open_beside(ticket, bytes, |share| {
+            share.and_then(|share| share.room_to_lend(bytes)).ok_or_else(|| {
+                let message = "no memory to lend is free at the moment: read by the Unix socket, or give the gateway \
+                               more --memory";
+                Error::new(Code::Busy, message)
+            })
+        })
+        .await
+    }
+
+    /// Opens a stream if what is to be beside it, of `spare` bytes, can be had of its share.
+    async fn open_beside<T>(
+        &self,
+        ticket: &[u8],
+        spare: u64,
+        beside: impl FnOnce(Option<&Share>) -> Result<T, Error>,
+    ) -> Result<(Messages, T), Error> {
         let opened = self.config.ticket_key.open(ticket, SystemTime::now())?;
         let Some(rank) = opened.request.rank else {
             return Err(Error::new(Code::BadTicket, "the ticket names no rank: get one from GetFlightInfo"));
@@ -30,7 +52,8 @@ impl Gateway {
             return Err(Error::new(Code::BadTicket, message));
         }
         let needs = served.needs(rank, self.config.part_bytes)?;
-        let shares = Share::lease(&self.budget, &needs, self.config.patience).await?;
+        let shares = Share::lease(&self.budget, &needs, spare, self.config.patience).await?;
+        let beside = beside(shares.first())?;
 
         let request = served.request();
         let name = format!("stream {} rank {rank} epoch {}", request.feed.dataset, request.epoch);
@@ -60,7 +83,7 @@ impl Gateway {
                 sender.fail(error);
             }
         });
-        Ok(messages)
+        Ok((messages, beside))
     }
 }
 

@@ -5,6 +5,7 @@ mod copies;
 mod faults;
 mod filters;
 mod foreign;
+mod lent;
 mod mixtures;
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use super::Need;
 /// Leases are rounded up to this.
 const LEASE_UNIT: u64 = 1 << 10;
 
-/// Room for bytes that come before their turn, or beyond what was foreseen. Given back on drop.
+/// Room for bytes that come before their turn, beyond what was foreseen, or lent. Given back on drop.
 pub(crate) struct Room {
     lease: Lease,
     // Given back last: what a stream is said to hold is never less than what it holds.
@@ -44,10 +44,12 @@ pub(crate) struct Share {
 
 impl Share {
     /// Waits at most `patience` for what a stream cannot do without; takes windows to decode ahead only
-    /// as far as another stream like this one would still find room. A share for every need.
+    /// as far as another stream like this one would still find room, and this one `spare` bytes. A share for
+    /// every need.
     pub(crate) async fn lease(
         budget: &Budget,
         needs: &[Need],
+        spare: u64,
         patience: Duration,
     ) -> Result<Vec<Self>, Error> {
         let stream_bytes = needs.iter().map(|need| need.bytes).fold(0, u64::saturating_add);
@@ -66,7 +68,8 @@ impl Share {
         // One window each in turn, so that none is ahead of all others.
         let most = needs.iter().map(|need| need.lanes).max().unwrap_or(0);
         for ahead in 0..most {
-            shares.iter_mut().filter(|share| ahead < share.need.lanes).for_each(Self::lease_window);
+            let behind = shares.iter_mut().filter(|share| ahead < share.need.lanes);
+            behind.for_each(|share| share.lease_window(spare));
         }
         let all = shares.iter().flat_map(|share| &share.leases).map(Lease::bytes).sum();
         held.store(all, Ordering::SeqCst);
@@ -75,10 +78,10 @@ impl Share {
     }
 
     /// Reading ahead must not keep the next such stream out.
-    fn lease_window(&mut self) {
+    fn lease_window(&mut self, spare: u64) {
         let window = self.need.window_bytes;
         let free = self.budget.total() - self.budget.leased();
-        if window > 0 && free >= self.stream_bytes.saturating_add(window) {
+        if window > 0 && free >= self.stream_bytes.saturating_add(window).saturating_add(spare) {
             self.leases.extend(self.budget.try_lease(window));
         }
     }
@@ -101,6 +104,13 @@ impl Share {
             return None;
         }
         self.try_room(bytes)
+    }
+
+    /// Room to lend bytes to the stream's reader, unless that alone would keep out another stream like this one.
+    pub(crate) fn room_to_lend(&self, bytes: u64) -> Option<Room> {
+        let free = self.budget.total() - self.budget.leased();
+        let keeps_out = (self.stream_bytes..self.stream_bytes.saturating_add(bytes)).contains(&free);
+        if free < bytes || keeps_out { None } else { self.try_room(bytes) }
     }
 
     /// Room for what a window turned out to hold beyond what footers told. A stream that runs alone may

@@ -35,6 +35,7 @@ mod free_list;
 #[cfg(test)]
 mod fuzz;
 mod layout;
+mod lent;
 mod map;
 mod memory;
 mod message;
@@ -48,6 +49,7 @@ pub use consumer::{Consumer, NextError, OpenError};
 pub use dtype::DType;
 pub use free_list::{ReleaseError, SlotId};
 pub use layout::{ColumnSpec, LayoutError, MAX_DIMS, SlotLayout};
+pub use lent::{Borrowed, Lent};
 pub use memory::{MemoryError, seal_text};
 pub use message::{MAX_PAYLOAD, Message, MessageError, ToSidecar, ToTrainer};
 pub use ring::{FreeSlot, Ring, RingError};

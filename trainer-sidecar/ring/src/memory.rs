@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use self::room::Room;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 
+/// Neither the size nor these seals change any more.
+const SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 /// The largest text taken from a memfd: a description, which is a few KiB.
 const MAX_TEXT: u64 = 64 << 20;
 
@@ -72,7 +74,13 @@ pub(crate) fn seal(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), MemoryError> {
     let refused = |source: rustix::io::Errno| MemoryError::Use { bytes, source: source.into() };
     // Kernels before 5.1 do not know this seal; the trainer's map is read-only anyway.
     let _ = rustix::fs::fcntl_add_seals(fd, SealFlags::FUTURE_WRITE);
-    rustix::fs::fcntl_add_seals(fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).map_err(refused)
+    rustix::fs::fcntl_add_seals(fd, SIZE).map_err(refused)
+}
+
+/// Fixes the size alone, for whoever has a descriptor to write by.
+pub(crate) fn seal_size(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), MemoryError> {
+    let refused = |source: rustix::io::Errno| MemoryError::Use { bytes, source: source.into() };
+    rustix::fs::fcntl_add_seals(fd, SIZE).map_err(refused)
 }
 
 /// A sealed memfd that holds a text, for messages that a socket is too small for.

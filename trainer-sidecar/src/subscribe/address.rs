@@ -1,18 +1,23 @@
 //! Where a gateway listens.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use penstock_proto::loan::SCHEME;
 use penstock_proto::{Code, Error};
 
 /// Schemes of Flight over plain TCP, over TLS, and over a Unix socket.
 const TCP: &[&str] = &["grpc://", "grpc+tcp://"];
 const TLS: &[&str] = &["grpc+tls://"];
 const UNIX: &[&str] = &["grpc+unix://", "grpc+unix:", "unix:"];
+/// The scheme of memory that is lent, over a Unix socket too.
+const LENT: &[&str] = &[SCHEME];
 
 /// Of a gateway. Sorted, those on this machine come first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Address {
+    /// The path, from the root, of a socket whose gateway lends memory.
+    Lent(PathBuf),
     /// A socket's path, from the root.
     Unix(PathBuf),
     /// `HOST:PORT`.
@@ -32,8 +37,12 @@ impl Address {
         if let Some(host_and_port) = host(TLS) {
             return Ok(Self::Tls(host_and_port.to_owned()));
         }
-        if let Some(path) = after(UNIX).map(Path::new).filter(|path| path.is_absolute()) {
-            return Ok(Self::Unix(path.to_owned()));
+        let path = |schemes| after(schemes).map(PathBuf::from).filter(|path| path.is_absolute());
+        if let Some(path) = path(UNIX) {
+            return Ok(Self::Unix(path));
+        }
+        if let Some(path) = path(LENT) {
+            return Ok(Self::Lent(path));
         }
         Err(Error::new(
             Code::InvalidFeed,
@@ -46,7 +55,7 @@ impl Address {
     /// What an HTTP/2 client connects to.
     pub(crate) fn uri(&self) -> String {
         match self {
-            Self::Unix(path) => format!("unix:{}", path.display()),
+            Self::Lent(path) | Self::Unix(path) => format!("unix:{}", path.display()),
             Self::Tls(host_and_port) | Self::Tcp(host_and_port) => format!("http://{host_and_port}"),
         }
     }
@@ -54,7 +63,7 @@ impl Address {
     /// What a request says it is for.
     pub(crate) fn authority(&self) -> &str {
         match self {
-            Self::Unix(_) => "localhost",
+            Self::Lent(_) | Self::Unix(_) => "localhost",
             Self::Tls(host_and_port) | Self::Tcp(host_and_port) => host_and_port,
         }
     }
@@ -69,6 +78,7 @@ fn has_port(text: &str) -> bool {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Lent(path) => write!(f, "{SCHEME}{}", path.display()),
             Self::Unix(path) => write!(f, "grpc+unix://{}", path.display()),
             Self::Tls(host_and_port) => write!(f, "grpc+tls://{host_and_port}"),
             Self::Tcp(host_and_port) => write!(f, "grpc://{host_and_port}"),
@@ -89,6 +99,7 @@ mod tests {
             ("grpc+unix:///run/g.sock", "grpc+unix:///run/g.sock"),
             ("grpc+tls://h:1", "grpc+tls://h:1"),
             ("unix:/run/g.sock", "grpc+unix:///run/g.sock"),
+            ("penstock+memfd:///run/g.sock", "penstock+memfd:///run/g.sock"),
         ] {
             assert_eq!(shown(text).as_deref(), Some(same));
         }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -21,7 +22,7 @@ impl Link {
     /// and TLS needs somebody to trust.
     pub(super) fn can_reach(&self, address: &Address) -> bool {
         match address {
-            Address::Unix(path) => path.exists(),
+            Address::Lent(path) | Address::Unix(path) => path.exists(),
             Address::Tls(_) => self.trust.check().is_ok(),
             Address::Tcp(_) => true,
         }
@@ -42,13 +43,27 @@ impl Link {
     pub(super) async fn dial(&self, address: &Address) -> Result<Socket, Error> {
         let connect = async {
             match address {
-                Address::Unix(path) => UnixStream::connect(path).await.and_then(Socket::unix),
+                Address::Lent(path) | Address::Unix(path) => {
+                    UnixStream::connect(path).await.and_then(Socket::unix)
+                }
                 Address::Tcp(host_and_port) => tcp(host_and_port).await.and_then(Socket::tcp),
                 Address::Tls(host_and_port) => {
                     tls(&self.trust, host_and_port).await.map(|stream| Socket::Tls(Box::new(stream)))
                 }
             }
         };
+        self.connected(connect).await
+    }
+
+    /// Connects to a gateway that lends memory.
+    ///
+    /// # Errors
+    /// Nobody listens, or nobody answers in time.
+    pub(super) async fn dial_here(&self, path: &Path) -> Result<UnixStream, Error> {
+        self.connected(UnixStream::connect(path)).await
+    }
+
+    async fn connected<T>(&self, connect: impl Future<Output = io::Result<T>>) -> Result<T, Error> {
         let connected = timeout(self.deadlines.connect, connect).await;
         let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         connected.map_err(|error| Error::chain(Code::Unreachable, &error))

@@ -54,11 +54,14 @@ impl Gateways {
     }
 
     /// Gives the turn to the gateway that falls to `rank`, so that ranks spread over all that are known;
-    /// or to those on this machine, if there are any, for their bytes cost less than half.
+    /// or to those on this machine, if there are any, for their bytes cost less than half, and least where they
+    /// are lent.
     pub(crate) fn spread(&mut self, rank: u32) {
         // Sorted, for ranks may know them in different orders.
         self.known.sort();
-        let here = self.known.iter().take_while(|address| matches!(address, Address::Unix(_))).count();
+        let of = |kind: fn(&Address) -> bool| self.known.iter().filter(|address| kind(address)).count();
+        let lending = of(|address| matches!(address, Address::Lent(_)));
+        let here = if lending > 0 { lending } else { of(|address| matches!(address, Address::Unix(_))) };
         self.turn = rank as usize % if here > 0 { here } else { self.known.len() };
     }
 
@@ -186,10 +189,13 @@ mod tests {
     async fn a_gateway_on_this_machine_is_asked_first() {
         let here = Address::parse("grpc+unix:///run/s").unwrap();
         let mut gateways = gateways(2);
-        gateways.learn(std::slice::from_ref(&here));
-        for rank in 0..3 {
-            gateways.spread(rank);
-            assert_eq!(gateways.current(), &here);
+        let lent = Address::parse("penstock+memfd:///run/s").unwrap();
+        for address in [here, lent] {
+            gateways.learn(std::slice::from_ref(&address));
+            for rank in 0..3 {
+                gateways.spread(rank);
+                assert_eq!(gateways.current(), &address);
+            }
         }
     }
 }

@@ -136,7 +136,7 @@ impl Stage {
         let blocks = block_bytes(&self.snapshot, &projection, None);
         let mut need = Need::new(u128::from(8 * ROWS), &blocks, &plan, &partition, 1 << 20, 0);
         need.batch_rows = chunk_rows as usize;
-        let shares = Share::lease(&self.budget, &[need], Duration::from_secs(60)).await.unwrap();
+        let shares = Share::lease(&self.budget, &[need], 0, Duration::from_secs(60)).await.unwrap();
         let share = Arc::new(shares.into_iter().next().unwrap());
         let view = View { content: Content::of("d"), shared: Arc::clone(&self.shared) };
         Arc::new(Source::new(Arc::clone(&self.snapshot), projection, plan.epoch(0), None, view, share))
