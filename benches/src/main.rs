@@ -8,6 +8,7 @@
 mod cache;
 mod client;
 mod decode;
+mod fleet;
 mod flight;
 mod hdfs;
 mod median;
@@ -31,6 +32,7 @@ type Bench = fn() -> Result<Report>;
 const BENCHES: &[(&str, Bench)] = &[
     ("cache", cache::run),
     ("decode", decode::run),
+    ("fleet", fleet::run),
     ("flight", flight::run),
     ("hdfs", hdfs::run),
     ("plan", plan::run),

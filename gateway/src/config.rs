@@ -30,9 +30,16 @@ pub struct Config {
     pub hdfs: HdfsConfig,
     /// How datasets in object stores are reached.
     pub cloud: CloudConfig,
-    /// `HOST:PORT` of the gateways that serve the same datasets under the same key; itself may be among
-    /// them.
+    /// The gateways that serve the same datasets under the same key; itself may be among them: `HOST:PORT`,
+    /// `dns:NAME:PORT` for every address of a name, `file:PATH` for a file of one `HOST:PORT` a line.
     pub fleet: Vec<String>,
+    /// With TLS: authorities that the certificates of the fleet's gateways come from. Without, nothing is pulled
+    /// from them.
+    pub fleet_ca: Option<PathBuf>,
+    /// Between looks at names and files of the fleet.
+    pub fleet_interval: Duration,
+    /// How long another gateway may send nothing of its lanes before they are decoded here.
+    pub fleet_patience: Duration,
     pub ticket_key: TicketKey,
     /// How long a ticket is good for.
     pub ticket_life: Duration,
@@ -60,6 +67,9 @@ impl Config {
             hdfs: HdfsConfig::from_environment(),
             cloud: CloudConfig::from_environment(),
             fleet: Vec::new(),
+            fleet_ca: None,
+            fleet_interval: Duration::from_secs(5),
+            fleet_patience: Duration::from_secs(30),
             ticket_key: TicketKey::generate(),
             ticket_life: Duration::from_hours(24),
             memory_bytes: DEFAULT_MEMORY_BYTES,
@@ -172,6 +182,7 @@ pub struct ConfigFile {
     /// Name to URI.
     pub datasets: BTreeMap<String, String>,
     pub fleet: Vec<String>,
+    pub fleet_ca: Option<PathBuf>,
     pub ticket_key_file: Option<PathBuf>,
     /// A number of bytes, or a text such as `512MiB`.
     pub memory: Option<String>,

@@ -9,12 +9,14 @@
 mod action;
 mod body;
 mod catalog;
+mod compose;
 mod deliveries;
 mod info;
 mod lend;
 mod listener;
 mod metrics;
 mod mixed;
+mod owned;
 mod places;
 mod plans;
 mod prepared;
@@ -33,6 +35,7 @@ mod tls;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use penstock_daemon::{Budget, Drain};
 use penstock_proto::{Code, Error};
@@ -41,6 +44,7 @@ use self::catalog::Catalog;
 pub use self::catalog::CatalogError;
 use self::deliveries::Deliveries;
 use self::listener::Peer;
+use self::owned::Lent;
 use self::places::Places;
 use self::plans::Plans;
 pub use self::prepared::serve_batches;
@@ -49,7 +53,7 @@ use self::service::Answers;
 pub use self::tls::TlsError;
 use crate::config::Config;
 use crate::count::{Counter, State, StateError};
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, FleetError, Puller, Shares, Trust};
 use crate::read::Shared;
 use crate::store::Stores;
 
@@ -60,6 +64,9 @@ pub struct Gateway {
     plans: Plans,
     deliveries: Deliveries,
     fleet: Fleet,
+    shares: Shares,
+    puller: Arc<Puller>,
+    lent: Lent,
     budget: Budget,
     running: Running,
     drain: Drain,
@@ -85,6 +92,8 @@ pub enum StartError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     State(#[from] StateError),
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
     #[error("cannot listen at {address}, which is in use: choose another --listen, or port 0 for a free one")]
     InUse { address: String },
     #[error("cannot listen at {address}: give HOST:PORT, where the host is one of this machine's")]
@@ -107,8 +116,19 @@ impl Gateway {
         let stores = Stores::new(config.hdfs.clone()).with_cloud(config.cloud.clone());
         let catalog = Catalog::open(&config.datasets, &stores).await?;
         let places = Places::open(&config).await?;
-        let fleet = Fleet::new(places.own, places.nearby, &config.fleet, places.scheme);
+        let fleet =
+            Fleet::open(places.own, places.address, places.nearby, &config.fleet, places.scheme).await?;
+        fleet.watch(config.fleet_interval, drain);
         let location = fleet.own().to_owned();
+        let trust = match (&config.fleet_ca, &config.tls) {
+            (Some(ca), Some(own)) => Trust(Some(tls::connector(ca, own)?)),
+            (None, Some(_)) if !config.fleet.is_empty() => {
+                tracing::info!("without --fleet-ca gateways of the fleet decode nothing for each other");
+                Trust::default()
+            }
+            _ => Trust::default(),
+        };
+        let puller = Arc::new(Puller::new(trust, config.fleet_patience, drain.clone()));
         let budget = Budget::new(config.memory_bytes);
         let cache_bytes = config.cache_bytes();
         let shared = Shared::new(&budget, cache_bytes);
@@ -127,6 +147,9 @@ impl Gateway {
             plans,
             deliveries,
             fleet,
+            shares: Shares::default(),
+            puller,
+            lent: Lent::default(),
             budget,
             running: running_here,
             drain: drain_here,

@@ -11,7 +11,7 @@ pub mod count;
 pub mod dataset;
 mod encode;
 pub mod expression;
-mod fleet;
+pub mod fleet;
 pub mod flight;
 mod hint;
 pub mod partition;

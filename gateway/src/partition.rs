@@ -120,6 +120,25 @@ impl Partition {
         self.lanes.iter().map(|share| share.lane)
     }
 
+    /// What it reads of some of its lanes, given in rising order, in whole steps, and nothing of the remainder;
+    /// `None` unless they are its lanes.
+    pub(crate) fn of_lanes(&self, lanes: &[u32]) -> Option<Self> {
+        let is_chosen = |share: &&LaneShare| lanes.binary_search(&share.lane).is_ok();
+        let chosen: Vec<LaneShare> = self.lanes.iter().filter(is_chosen).cloned().collect();
+        if chosen.is_empty() || !chosen.iter().map(|share| share.lane).eq(lanes.iter().copied()) {
+            return None;
+        }
+        let rows = chosen.iter().map(|share| share.part.end - share.part.start).sum();
+        let cut = Cut { remainder: Remainder::Drop, ..self.cut };
+        Some(Self { cut, share: 0..rows, lanes: chosen })
+    }
+
+    /// What it reads of the lane at a place of [`lanes`](Self::lanes) in a whole step, or would if there were
+    /// one more.
+    pub(crate) fn piece(&self, place: usize, step: u64) -> Piece {
+        self.lanes[place].piece(step)
+    }
+
     /// What this rank reads of a step; `None` from the epoch's end on.
     pub fn step(&self, step: u64) -> Option<StepShare> {
         if step >= self.steps() {
@@ -128,14 +147,7 @@ impl Partition {
         if step == self.cut.whole_steps() {
             return Some(StepShare::Remainder(self.remainder_share()));
         }
-        let pieces = self
-            .lanes
-            .iter()
-            .map(|LaneShare { lane, width, part }| {
-                let run = step * width;
-                Piece { lane: *lane, positions: run + part.start..run + part.end }
-            })
-            .collect();
+        let pieces = self.lanes.iter().map(|share| share.piece(step)).collect();
         Some(StepShare::Lanes(pieces))
     }
 
@@ -156,6 +168,13 @@ pub fn share_of(batch_size: u64, world_size: WorldSize, rank: Rank) -> Range<u64
     let (rank, world) = (u128::from(rank.get()), u128::from(world_size.get()));
     let bound = |rank: u128| (rank * u128::from(batch_size) / world) as u64;
     bound(rank)..bound(rank + 1)
+}
+
+impl LaneShare {
+    fn piece(&self, step: u64) -> Piece {
+        let run = step * self.width;
+        Piece { lane: self.lane, positions: run + self.part.start..run + self.part.end }
+    }
 }
 
 impl StepShare {

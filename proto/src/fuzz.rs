@@ -6,7 +6,7 @@ use penstock_fuzz::fuzz;
 use prost::Message as _;
 
 use crate::delivery::{Report, Standing};
-use crate::{FeedCommand, FeedInfo, FeedRequest, Note, SnapshotId, Ticket, TicketKey};
+use crate::{FeedCommand, FeedInfo, FeedRequest, Note, Pull, SnapshotId, Ticket, TicketKey};
 
 const MIXTURE: &str = r#"{"mixture":[{"dataset":"web","weight":7},{"dataset":"books","weight":0.3}],"exhausted":"all","lanes":2}"#;
 const JSON: &str = r#"{"dataset":"d","select":["a + 1 AS b"],"filter":" a > 3 ","batch_size":8,"world_size":2,"rank":1,"shuffle":"rows","seed":7,"epoch":2,"start_step":3,"remainder":"pad","lanes":4,"shuffle_bytes":1000,"delivery":"static","snapshot":"ab"}"#;
@@ -37,8 +37,12 @@ fn fuzz_tickets() {
     let key = TicketKey::from_secret(b"one secret of at least thirty-two bytes");
     let now = SystemTime::now();
     let request = FeedRequest::parse(JSON.as_bytes()).unwrap();
-    let ticket =
-        Ticket { request, expires_at: now + Duration::from_secs(60), counts: Some("12ab".to_owned()) };
+    let ticket = Ticket {
+        request,
+        expires_at: now + Duration::from_secs(60),
+        counts: Some("12ab".to_owned()),
+        pull: Some(Pull { lanes: vec![1, 3], part_bytes: 4096 }),
+    };
     let sealed = key.seal(&ticket);
     fuzz("tickets", std::slice::from_ref(&sealed), |bytes| match key.open(bytes, now) {
         Ok(_) => {

@@ -33,4 +33,4 @@ pub use ids::{Rank, SnapshotId, WorldSize};
 pub use info::{ComponentInfo, FeedInfo};
 pub use mixture::{Exhausted, Mixture};
 pub use note::Note;
-pub use ticket::{Ticket, TicketKey};
+pub use ticket::{Pull, Ticket, TicketKey};

@@ -19,6 +19,8 @@ use crate::{Code, Error, FeedRequest, generated};
 const MAGIC: &[u8] = b"penstock-ticket-1";
 const NONCE_BYTES: usize = 24;
 const VERSION: u32 = 1;
+/// Of a ticket that older gateways would take for more than it is.
+const VERSION_OF_PULLS: u32 = 2;
 
 /// A stream that a gateway agreed to serve, and until when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,17 @@ pub struct Ticket {
     pub expires_at: SystemTime,
     /// With a filter: the digest of what the gateway that made the ticket counted.
     pub counts: Option<String>,
+    /// `None` is the rank's whole share.
+    pub pull: Option<Pull>,
+}
+
+/// Of a rank's whole steps the rows of some lanes alone: what one gateway of a fleet asks another for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pull {
+    /// In rising order.
+    pub lanes: Vec<u32>,
+    /// Bytes of one message, unless a single row is larger.
+    pub part_bytes: u64,
 }
 
 /// The fleet's key. Gateways that share it serve each other's tickets.
@@ -68,10 +81,11 @@ impl TicketKey {
     /// Seals a ticket into the bytes that a Flight client hands back.
     pub fn seal(&self, ticket: &Ticket) -> Vec<u8> {
         let message = generated::Ticket {
-            version: VERSION,
+            version: if ticket.pull.is_some() { VERSION_OF_PULLS } else { VERSION },
             feed: Some(ticket.request.to_command()),
             expires_at: seconds(ticket.expires_at),
             counts: ticket.counts.clone(),
+            pull: ticket.pull.clone().map(|Pull { lanes, part_bytes }| generated::Pull { lanes, part_bytes }),
         };
         let nonce = XChaCha20Poly1305::generate_nonce(&mut OsRng);
         let payload = Payload { msg: &message.encode_to_vec(), aad: MAGIC };
@@ -92,7 +106,7 @@ impl TicketKey {
         let payload = Payload { msg: sealed, aad: MAGIC };
         let plain = self.0.decrypt(XNonce::from_slice(nonce), payload).map_err(|_| forged())?;
         let message = generated::Ticket::decode(plain.as_slice()).map_err(|_| forged())?;
-        if message.version > VERSION {
+        if message.version > VERSION_OF_PULLS {
             return Err(Error::new(
                 Code::BadTicket,
                 "the ticket was made by a newer gateway: upgrade this one, or ask it for a ticket of its own",
@@ -105,6 +119,7 @@ impl TicketKey {
             request: FeedRequest::resolve(&message.feed.unwrap_or_default())?,
             expires_at: UNIX_EPOCH + Duration::from_secs(message.expires_at),
             counts: message.counts,
+            pull: message.pull.map(|generated::Pull { lanes, part_bytes }| Pull { lanes, part_bytes }),
         })
     }
 }
@@ -121,7 +136,8 @@ mod tests {
         let request = FeedRequest::parse(br#"{"dataset":"d","rank":0,"lanes":1,"snapshot":"ab"}"#).unwrap();
         // Whole seconds travel.
         let expires_at = UNIX_EPOCH + Duration::from_secs(seconds(now) + 60);
-        Ticket { request, expires_at, counts: Some("12ab".to_owned()) }
+        let pull = Some(Pull { lanes: vec![0, 3], part_bytes: 1 << 20 });
+        Ticket { request, expires_at, counts: Some("12ab".to_owned()), pull }
     }
 
     #[test]
@@ -146,6 +162,21 @@ mod tests {
             assert_eq!(code(&sealed[..i], now), Code::BadTicket);
         }
         assert_eq!(code(&sealed, now + Duration::from_secs(3600)), Code::TicketExpired);
+    }
+
+    #[test]
+    fn a_release_that_knows_no_pulls_refuses_them() {
+        let now = SystemTime::now();
+        let key = TicketKey::generate();
+        let version = |ticket: &Ticket| {
+            let sealed = key.seal(ticket);
+            let (nonce, sealed) = sealed[MAGIC.len()..].split_at(NONCE_BYTES);
+            let payload = Payload { msg: sealed, aad: MAGIC };
+            let plain = key.0.decrypt(XNonce::from_slice(nonce), payload).unwrap();
+            generated::Ticket::decode(plain.as_slice()).unwrap().version
+        };
+        assert_eq!(version(&ticket(now)), 2);
+        assert_eq!(version(&Ticket { pull: None, ..ticket(now) }), 1);
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Fleet {
     }
 }
 
-fn trainer(socket: &Path, feed: &Value, reached: &Barrier) -> Vec<Fed> {
+pub(crate) fn trainer(socket: &Path, feed: &Value, reached: &Barrier) -> Vec<Fed> {
     let consumer = open(socket, feed, 1);
     let description: Value = serde_json::from_str(consumer.description()).unwrap();
     let steps = description["steps_per_epoch"].as_u64().unwrap();
@@ -112,9 +112,13 @@ fn trainer(socket: &Path, feed: &Value, reached: &Barrier) -> Vec<Fed> {
     fed
 }
 
-/// The value of a metric on an admin port.
+/// The value of a metric on an admin port, if it has one yet.
+pub(crate) fn scraped(daemon: &Daemon, metric: &str) -> Option<u64> {
+    daemon.metric(metric).map(|value| value as u64)
+}
+
 fn scrape(daemon: &Daemon, metric: &str) -> u64 {
-    daemon.metric(metric).unwrap_or_else(|| panic!("no {metric}")) as u64
+    scraped(daemon, metric).unwrap_or_else(|| panic!("no {metric} of {}", daemon.address))
 }
 
 fn have_served(gateways: &[Daemon]) {

@@ -7,6 +7,7 @@ mod architecture;
 mod bad_input;
 mod client;
 mod faults;
+mod fleet;
 mod gateway;
 mod sidecar;
 mod sidecar_bed;

@@ -64,7 +64,7 @@ impl Gateway {
     fn endpoint(&self, served: &Served, rank: Rank, expires_at: SystemTime, peer: Peer) -> FlightEndpoint {
         let request = FeedRequest { rank: Some(rank), ..served.request().clone() };
         let counts = served.counts();
-        self.endpoint_of(&Ticket { request, expires_at, counts }, rank, peer)
+        self.endpoint_of(&Ticket { request, expires_at, counts, pull: None }, rank, peer)
     }
 
     /// Where a rank reads by a ticket.
@@ -74,7 +74,8 @@ impl Gateway {
         let mut endpoint = FlightEndpoint::new().with_ticket(FlightTicket::new(ticket));
         let since_1970 = expires_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         endpoint.expiration_time.get_or_insert_default().seconds = signed(since_1970.as_secs());
-        self.fleet.locations(rank.get(), peer.is_neighbour).fold(endpoint, FlightEndpoint::with_location)
+        let locations = self.fleet.locations(rank.get(), peer.is_neighbour).into_iter();
+        locations.fold(endpoint, FlightEndpoint::with_location)
     }
 }
 

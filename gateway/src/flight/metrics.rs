@@ -21,11 +21,36 @@ pub(crate) fn describe() {
         "From the first part of a step being wanted to the last being queued; includes waiting for the reader"
     );
     describe_gauge!("penstock_gateway_streams", Unit::Count, "Streams being read");
+    describe_gauge!("penstock_gateway_fleet_size", Unit::Count, "Gateways of the fleet, this one among them");
+    describe_counter!(
+        "penstock_gateway_lanes_owned_total",
+        Unit::Count,
+        "Lanes of streams that this gateway owns"
+    );
+    describe_counter!(
+        "penstock_gateway_lanes_pulled_total",
+        Unit::Count,
+        "Lanes asked for from their owners"
+    );
+    describe_counter!(
+        "penstock_gateway_lanes_fallen_back_total",
+        Unit::Count,
+        "Lanes decoded here though another gateway owns them"
+    );
+    describe_counter!("penstock_gateway_pulled_bytes_total", Unit::Bytes, "Bytes that came from owners");
+    describe_counter!("penstock_gateway_lent_rows_total", Unit::Count, "Rows sent to other gateways");
+    describe_counter!("penstock_gateway_lent_bytes_total", Unit::Bytes, "Bytes sent to other gateways");
+    describe_histogram!(
+        "penstock_gateway_lent_step_seconds",
+        Unit::Seconds,
+        "As penstock_gateway_step_seconds, of what other gateways read"
+    );
     describe_gauge!("penstock_gateway_budget_bytes", Unit::Bytes, "Bytes of --memory leased to streams");
     read::describe();
 }
 
 /// Counters of the streams of one dataset.
+#[derive(Clone)]
 pub(crate) struct StreamMetrics {
     pub(crate) rows: Counter,
     pub(crate) bytes: Counter,
@@ -39,6 +64,16 @@ impl StreamMetrics {
             rows: counter!("penstock_gateway_rows_total", "dataset" => dataset.clone()),
             bytes: counter!("penstock_gateway_bytes_total", "dataset" => dataset.clone()),
             step: histogram!("penstock_gateway_step_seconds", "dataset" => dataset),
+        }
+    }
+
+    /// Of streams that other gateways read: they count the rows that they send on.
+    pub(crate) fn lent(dataset: &str) -> Self {
+        let dataset = dataset.to_owned();
+        Self {
+            rows: counter!("penstock_gateway_lent_rows_total", "dataset" => dataset.clone()),
+            bytes: counter!("penstock_gateway_lent_bytes_total", "dataset" => dataset.clone()),
+            step: histogram!("penstock_gateway_lent_step_seconds", "dataset" => dataset),
         }
     }
 }

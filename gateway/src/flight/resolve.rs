@@ -12,7 +12,7 @@ use penstock_proto::{Code, Error, Feed, FeedInfo, FeedRequest, Rank, Remainder};
 use super::Gateway;
 use super::plans::Planned;
 use crate::partition::Partition;
-use crate::read::{Need, ReadError, Share, Steps, plain_schema, with_valid};
+use crate::read::{Need, Pulled, ReadError, Share, Steps, plain_schema, with_valid};
 
 /// Who reads a dataset by its name alone chose no batch size; messages are comfortable at this one.
 const COMFORTABLE_BYTES: u128 = 1 << 20;
@@ -97,10 +97,16 @@ impl Resolved {
         Need::new(*decoded_bytes, block_bytes, plan, partition, part_bytes, 0)
     }
 
-    /// A rank's walk through the epoch, in what was leased for its need.
-    pub(crate) async fn walk(&self, partition: Partition, share: Share) -> Result<Steps, ReadError> {
+    /// A rank's walk through the epoch, in what was leased for its need; what is `pulled` comes from elsewhere.
+    pub(crate) async fn walk(
+        &self,
+        partition: Partition,
+        share: Share,
+        pads: bool,
+        pulled: Vec<Pulled>,
+    ) -> Result<Steps, ReadError> {
         let FeedRequest { epoch, start_step, .. } = self.request;
-        self.planned.reading(partition, share).open(epoch, start_step, self.pads()).await
+        self.planned.reading(partition, share).open(epoch, start_step, pads, pulled).await
     }
 
     /// Bytes of so many rows, about.

@@ -9,7 +9,7 @@ use penstock_proto::{Error, FeedInfo, FeedRequest, Rank};
 use super::Gateway;
 use super::mixed::Mixed;
 use super::resolve::Resolved;
-use crate::read::{Gathered, MixedSteps, Need, ReadError, Share, Steps};
+use crate::read::{Gathered, MixedSteps, Need, Pulled, ReadError, Share, Steps};
 
 /// A request over what was found.
 pub(super) enum Served {
@@ -98,17 +98,19 @@ impl Served {
         }
     }
 
-    /// A rank's walk, in what was leased for its [`needs`](Self::needs).
+    /// A rank's walk, in what was leased for its [`needs`](Self::needs). Of a dataset some lanes may be `pulled`
+    /// from other gateways.
     pub(super) async fn walk(
         self,
         rank: Rank,
         mut shares: Vec<Share>,
         part_bytes: u64,
+        pulled: Vec<Pulled>,
     ) -> Result<Walk, Error> {
         let walk = match self {
             Self::Dataset(resolved) => {
                 let (partition, share) = (resolved.partition(rank)?, shares.remove(0));
-                resolved.walk(partition, share).await.map(Walk::Dataset)
+                resolved.walk(partition, share, resolved.pads(), pulled).await.map(Walk::Dataset)
             }
             Self::Mixture(mixed) => mixed.walk(rank, shares, part_bytes).await.map(Walk::Mixture),
         };

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use penstock_proto::{Code, Error, Note, Rank};
+use tokio_util::sync::CancellationToken;
 
 use super::metrics::StreamMetrics;
 use super::queue::{Messages, Sender, Unsent, queue};
+use super::resolve::Resolved;
 use super::served::{Served, Walk};
 use super::{Gateway, unwritable};
 use crate::encode::{Encoder, Message};
-use crate::read::{Gathered, ReadError, Room, Share, on_cpu};
+use crate::partition::Partition;
+use crate::read::{Gathered, Pulled, ReadError, Room, Share, on_cpu};
 
 impl Gateway {
     /// Opens the stream that a ticket stands for.
@@ -51,30 +54,24 @@ impl Gateway {
                            in the whole fleet, and ask for a ticket again";
             return Err(Error::new(Code::BadTicket, message));
         }
-        let needs = served.needs(rank, self.config.part_bytes)?;
-        let shares = Share::lease(&self.budget, &needs, spare, self.config.patience).await?;
-        let beside = beside(shares.first())?;
-
-        let request = served.request();
-        let name = format!("stream {} rank {rank} epoch {}", request.feed.dataset, request.epoch);
-        let bytes: u64 = needs.iter().map(|need| need.bytes).sum();
-        let ahead: usize = shares.iter().map(Share::spare_windows).sum();
-        tracing::debug!(stream = %name, step = request.start_step, bytes, ahead, "opened");
-        let metrics = StreamMetrics::new(&request.feed.dataset);
-        let queue_bytes = needs.iter().map(|need| need.queue_bytes).fold(0, u64::saturating_add);
-        let (sender, messages) = queue(queue_bytes, self.drain.clone());
+        let work = match &opened.pull {
+            None => self.compose(served, rank, spare).await?,
+            Some(pull) => self.lend(served, rank, pull)?,
+        };
+        let beside = beside(work.rows.share())?;
+        let (sender, messages) = queue(work.queue_bytes, self.drain.clone());
         let running = self.running.enter(ticket);
-        let part_bytes = self.config.part_bytes;
-        self.drain.spawn(name, async move {
-            let stream = async {
-                let opened = OpenStream::new(served, rank, shares, part_bytes).await?;
-                opened.run(&sender, &metrics).await
-            };
+        self.drain.spawn(work.name.clone(), async move {
+            let (metrics, taken_back) = (work.metrics.clone(), work.taken_back.clone());
+            let stream = async { OpenStream::new(work).await?.run(&sender, &metrics).await };
             let outcome = tokio::select! {
                 biased;
                 () = sender.closed() => Ok(()),
                 () = running.cancelled() => {
                     Err(Error::new(Code::Cancelled, "the stream was cancelled by CancelFlightInfo"))
+                }
+                () = taken_back.cancelled() => {
+                    Err(Error::new(Code::Busy, "the memory is needed for streams of this gateway's own"))
                 }
                 outcome = stream => outcome,
             };
@@ -87,6 +84,65 @@ impl Gateway {
     }
 }
 
+/// What a stream is made of.
+pub(super) struct Work {
+    pub(super) name: String,
+    pub(super) rows: Wanted,
+    /// Bytes of one message, unless a single row is larger.
+    pub(super) part_bytes: u64,
+    /// Bytes of the queue to the socket.
+    pub(super) queue_bytes: u64,
+    pub(super) metrics: StreamMetrics,
+    /// Ends a stream whose memory others need.
+    pub(super) taken_back: CancellationToken,
+}
+
+/// Which rows are sent, and the memory to read them in.
+pub(super) enum Wanted {
+    /// All that a rank reads; what is `pulled` comes from other gateways.
+    Share { served: Served, rank: Rank, shares: Vec<Share>, pulled: Vec<Pulled> },
+    /// Some lanes of what a rank reads, for another gateway.
+    Lanes { resolved: Resolved, partition: Partition, share: Share },
+}
+
+impl Wanted {
+    /// The first of the shares that it is read in.
+    fn share(&self) -> Option<&Share> {
+        match self {
+            Self::Share { shares, .. } => shares.first(),
+            Self::Lanes { share, .. } => Some(share),
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        match self {
+            Self::Share { served, .. } => served.request().epoch,
+            Self::Lanes { resolved, .. } => resolved.request.epoch,
+        }
+    }
+
+    /// Steps of the epoch; of lanes the whole ones.
+    fn steps(&self) -> u64 {
+        match self {
+            Self::Share { served, .. } => served.steps(),
+            Self::Lanes { partition, .. } => partition.steps(),
+        }
+    }
+
+    async fn walk(self, part_bytes: u64) -> Result<Walk, Error> {
+        match self {
+            Self::Share { served, rank, shares, pulled } => {
+                served.walk(rank, shares, part_bytes, pulled).await
+            }
+            Self::Lanes { resolved, partition, share } => {
+                // Whoever composes the steps pads them.
+                let steps = resolved.walk(partition, share, false, Vec::new()).await;
+                steps.map(Walk::Dataset).map_err(|e| Error::chain(e.code(), &e))
+            }
+        }
+    }
+}
+
 /// A stream with all it needs.
 struct OpenStream {
     walk: Walk,
@@ -95,9 +151,10 @@ struct OpenStream {
 }
 
 impl OpenStream {
-    async fn new(served: Served, rank: Rank, shares: Vec<Share>, part_bytes: u64) -> Result<Self, Error> {
-        let (epoch, total_steps) = (served.request().epoch, served.steps());
-        let walk = served.walk(rank, shares, part_bytes).await?;
+    async fn new(work: Work) -> Result<Self, Error> {
+        let Work { rows, part_bytes, .. } = work;
+        let (epoch, total_steps) = (rows.epoch(), rows.steps());
+        let walk = rows.walk(part_bytes).await?;
         let encoder = Encoder::new(Arc::clone(walk.schema()), epoch, part_bytes);
         let encoder = encoder.map_err(|e| unwritable(&e))?;
         Ok(Self { walk, encoder, total_steps })

@@ -4,6 +4,7 @@ mod cached;
 mod copies;
 mod faults;
 mod filters;
+mod fleet;
 mod foreign;
 mod lent;
 mod mixtures;
@@ -289,13 +290,13 @@ async fn refusals_say_what_to_do() {
 async fn a_fleet_shares_tickets_and_tells_all_its_addresses() {
     let mut stage = Stage::new(&[100], 50);
     stage.config.ticket_key = TicketKey::from_secret(b"a secret that is shared by a fleet");
-    stage.config.fleet = vec!["elsewhere:1".to_owned()];
+    stage.config.fleet = vec!["127.0.0.1:1".to_owned()];
     let (mut one, mut other) = (stage.client().await, stage.client().await);
     let info = one.feed(r#"{"dataset":"d","world_size":2}"#).await.unwrap();
     let told: Vec<_> =
         info.endpoint.iter().map(|e| e.location.iter().map(|l| l.uri.as_str()).collect()).collect();
     let [first, second]: [Vec<&str>; 2] = told.try_into().unwrap();
-    assert_eq!((first.len(), first[1]), (2, "grpc://elsewhere:1"));
+    assert_eq!((first.len(), first[1]), (2, "grpc://127.0.0.1:1"));
     assert_eq!((second[0], second[1]), (first[1], first[0]));
     let ticket = info.endpoint[1].ticket.clone().unwrap();
     assert_eq!(one.read(ticket.clone()).await.unwrap(), other.read(ticket).await.unwrap());

@@ -60,7 +60,7 @@ impl MixedSteps {
         if step < plan.steps() {
             for (number, reading) in readings {
                 let (epoch, step) = plan.locate(number, epoch, step);
-                let steps = reading.open(epoch, step, false).await?;
+                let steps = reading.open(epoch, step, false, Vec::new()).await?;
                 components.push(Component { number, reading, epoch, steps });
             }
         }
@@ -135,7 +135,7 @@ impl Component {
     async fn go_on(&mut self) -> Result<(), ReadError> {
         if self.steps.step() == self.reading.steps() {
             self.epoch = self.epoch.wrapping_add(1);
-            self.steps = self.reading.open(self.epoch, 0, false).await?;
+            self.steps = self.reading.open(self.epoch, 0, false, Vec::new()).await?;
         }
         Ok(())
     }

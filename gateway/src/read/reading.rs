@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Passing, ReadError, Share, Source, Steps, View, cpu};
+use super::{Passing, Pulled, ReadError, Share, Source, Steps, View, cpu};
 use crate::dataset::{Projection, Snapshot};
 use crate::partition::Partition;
 use crate::plan::Plan;
@@ -26,14 +26,21 @@ impl Reading {
         self.partition.steps()
     }
 
-    /// Begins at a step of an epoch. With `pad` a bool column tells which rows are no padding.
-    pub(crate) async fn open(&self, epoch: u64, step: u64, pad: bool) -> Result<Steps, ReadError> {
+    /// Begins at a step of an epoch. With `pad` a bool column tells which rows are no padding. What is `pulled` is
+    /// of the partition's lanes, and begins there, too.
+    pub(crate) async fn open(
+        &self,
+        epoch: u64,
+        step: u64,
+        pad: bool,
+        pulled: Vec<Pulled>,
+    ) -> Result<Steps, ReadError> {
         let plan = Arc::clone(&self.plan);
         // Permuting blocks is work, too.
         let order = cpu::run(move || plan.epoch(epoch)).await?;
         let (snapshot, projection) = (Arc::clone(&self.snapshot), self.projection.clone());
         let (passing, view, share) = (self.passing.clone(), self.view.clone(), Arc::clone(&self.share));
         let source = Arc::new(Source::new(snapshot, projection, order, passing, view, share));
-        Ok(Steps::new(source, self.partition.clone(), step, pad))
+        Ok(Steps::new(source, self.partition.clone(), step, pad, pulled))
     }
 }

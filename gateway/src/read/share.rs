@@ -86,6 +86,24 @@ impl Share {
         }
     }
 
+    /// What a stream of one dataset cannot do without, without waiting, and only as far as another stream like it
+    /// would still find room.
+    pub(crate) fn spare(budget: &Budget, need: &Need, patience: Duration) -> Result<Self, Error> {
+        let is_spare = budget.total() - budget.leased() >= need.bytes.saturating_mul(2);
+        let base = is_spare.then(|| budget.try_lease(need.bytes)).flatten();
+        let base = base.ok_or_else(|| busy(budget, need.bytes, Duration::ZERO))?;
+        let share = Self {
+            held: Arc::new(AtomicU64::new(base.bytes())),
+            leases: vec![base],
+            budget: budget.clone(),
+            need: need.clone(),
+            stream_bytes: need.bytes,
+            patience,
+        };
+        share.tell();
+        Ok(share)
+    }
+
     /// The sizes that were leased for.
     pub(crate) fn need(&self) -> &Need {
         &self.need

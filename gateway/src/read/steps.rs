@@ -2,7 +2,8 @@
 //!
 //! In: a source, a partition and the step to begin with. Out: for every step its parts, rows in order.
 //! The promise: every row of the partition from that step on, once; each part is at most as many rows as
-//! [`Need::part_rows`](super::Need::part_rows), or as are asked for.
+//! [`Need::part_rows`](super::Need::part_rows), or as are asked for. Lanes that come from another gateway are decoded
+//! here from the row on that did not come.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,8 +14,9 @@ use penstock_proto::feed::VALID_COLUMN;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::gather::Gathered;
+use super::gather::{Gathered, Taken};
 use super::lane::Lane;
+use super::pulled::Pulled;
 use super::rows::Stripe;
 use super::source::Area;
 use super::{ReadError, Source};
@@ -27,10 +29,20 @@ pub(crate) struct Steps {
     schema: SchemaRef,
     pad: bool,
     /// In the order of the partition's lanes; once the remainder is reached, that alone.
-    lanes: Vec<Lane>,
+    lanes: Vec<Origin>,
+    /// What [`Origin::Elsewhere`] points at.
+    pulled: Vec<Pulled>,
     tasks: JoinSet<()>,
+    /// Windows that lanes may decode ahead.
+    spare: Arc<Semaphore>,
     step: u64,
     current: Option<Current>,
+}
+
+/// Where a lane's rows come from.
+enum Origin {
+    Here(Lane),
+    Elsewhere(usize),
 }
 
 /// A step that is being handed out.
@@ -42,18 +54,33 @@ struct Current {
 }
 
 impl Steps {
-    /// Begins at `first`. With `pad` a bool column tells which rows are no padding.
-    pub(crate) fn new(source: Arc<Source>, partition: Partition, first: u64, pad: bool) -> Self {
+    /// Begins at `first`. With `pad` a bool column tells which rows are no padding. What is `pulled` is of the
+    /// partition's lanes, and begins there, too.
+    pub(crate) fn new(
+        source: Arc<Source>,
+        partition: Partition,
+        first: u64,
+        pad: bool,
+        pulled: Vec<Pulled>,
+    ) -> Self {
         let schema = if pad { with_valid(source.schema()) } else { Arc::clone(source.schema()) };
         let mut tasks = JoinSet::new();
         let spare = Arc::new(Semaphore::new(source.share().spare_windows()));
+        let elsewhere = |lane| pulled.iter().position(|of| of.lanes().binary_search(&lane).is_ok());
         let lanes = match partition.step(first) {
-            Some(StepShare::Lanes(pieces)) => {
-                pieces.into_iter().map(|piece| open_lane(&source, &mut tasks, piece, first, &spare)).collect()
-            }
+            Some(StepShare::Lanes(pieces)) => pieces
+                .into_iter()
+                .map(|piece| match elsewhere(piece.lane) {
+                    Some(place) => Origin::Elsewhere(place),
+                    None => {
+                        let from = piece.positions.start;
+                        Origin::Here(open_lane(&source, &mut tasks, piece, first, from, &spare))
+                    }
+                })
+                .collect(),
             Some(StepShare::Remainder(_)) | None => Vec::new(),
         };
-        Self { source, partition, schema, pad, lanes, tasks, step: first, current: None }
+        Self { source, partition, schema, pad, lanes, pulled, tasks, spare, step: first, current: None }
     }
 
     /// The schema of every batch.
@@ -87,7 +114,7 @@ impl Steps {
             && let Some((lane, positions)) = current.pieces.pop_front()
         {
             let upto = positions.end.min(positions.start + wanted);
-            self.lanes[lane].take(positions.start..upto, &mut taken).await?;
+            self.take_of(lane, positions.start..upto, &mut taken).await?;
             wanted -= upto - positions.start;
             if upto < positions.end {
                 current.pieces.push_front((lane, upto..positions.end));
@@ -114,13 +141,54 @@ impl Steps {
         }))
     }
 
+    /// Takes rows of the lane at a place.
+    async fn take_of(
+        &mut self,
+        place: usize,
+        positions: Range<u64>,
+        into: &mut Vec<Taken>,
+    ) -> Result<(), ReadError> {
+        let Range { start: mut at, end } = positions;
+        if let Origin::Elsewhere(pulled) = self.lanes[place] {
+            at += self.pulled[pulled].take(end - at, into).await;
+            if at == end {
+                return Ok(());
+            }
+            self.decode_here(pulled, place, at);
+        }
+        match &mut self.lanes[place] {
+            Origin::Here(lane) => lane.take(at..end, into).await,
+            Origin::Elsewhere(_) => Err(ReadError::Lane),
+        }
+    }
+
+    /// Opens lanes that come from elsewhere no more, each at the first row that did not come. The lane at `place`
+    /// is being taken from and has come up to `position`; those before it gave their rows of this step, those
+    /// behind it did not.
+    fn decode_here(&mut self, pulled: usize, place: usize, position: u64) {
+        for other in 0..self.lanes.len() {
+            if !matches!(self.lanes[other], Origin::Elsewhere(of) if of == pulled) {
+                continue;
+            }
+            let step = if other < place { self.step + 1 } else { self.step };
+            if !matches!(self.partition.step(step), Some(StepShare::Lanes(_))) {
+                continue;
+            }
+            let piece = self.partition.piece(other, step);
+            let from = if other == place { position } else { piece.positions.start };
+            let lane = open_lane(&self.source, &mut self.tasks, piece, step, from, &self.spare);
+            self.lanes[other] = Origin::Here(lane);
+        }
+    }
+
     fn begin(&mut self) -> Option<Current> {
         let share = self.partition.step(self.step)?;
         let (rows, valid_rows) = (share.rows(), share.valid_rows());
         let pieces = match share {
             StepShare::Lanes(pieces) => pieces.into_iter().map(|piece| piece.positions).enumerate().collect(),
             StepShare::Remainder(share) => {
-                self.lanes = vec![self.open_remainder(&share)];
+                self.lanes = vec![Origin::Here(self.open_remainder(&share))];
+                self.pulled.clear();
                 VecDeque::from([(0, 0..rows)])
             }
         };
@@ -140,21 +208,23 @@ impl Steps {
     }
 }
 
+/// Reads a lane, of which `piece` is wanted of `step`, beginning at the position `from` of it.
 fn open_lane(
     source: &Arc<Source>,
     tasks: &mut JoinSet<()>,
     piece: Piece,
     step: u64,
+    from: u64,
     spare: &Arc<Semaphore>,
 ) -> Lane {
     let Piece { lane, positions } = piece;
     if source.need().has_windows {
-        return Lane::windowed(source, tasks, lane, positions.start, Arc::clone(spare));
+        return Lane::windowed(source, tasks, lane, from, Arc::clone(spare));
     }
     let run = source.epoch().run(lane, step);
     let stripe =
         Stripe { width: run.end - run.start, part: positions.start - run.start..positions.end - run.start };
-    let all = positions.start..source.epoch().lane_rows(lane);
+    let all = from..source.epoch().lane_rows(lane);
     Lane::straight(source, tasks, Area::Lane(lane), all, stripe)
 }
 

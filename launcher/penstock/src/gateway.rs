@@ -30,7 +30,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
 
-    /// How clients reach this gateway, where it is not what it listens at.
+    /// How clients and other gateways reach this one, where it is not what it listens at; in a fleet, as its list
+    /// says it.
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
 
@@ -39,9 +40,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=URI")]
     dataset: Vec<String>,
 
-    /// All gateways that serve the same datasets; this one may be among them.
+    /// All gateways that serve the same datasets; this one may be among them. dns:NAME:PORT stands for every
+    /// address of a name, file:PATH for a file of one HOST:PORT a line; both are looked at again every 5 s.
+    /// Gateways of a fleet decode lanes for each other.
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
     fleet: Vec<String>,
+
+    /// With TLS: authorities that the fleet's certificates come from (PEM). Without it gateways decode nothing for
+    /// each other.
+    #[arg(long, value_name = "FILE")]
+    fleet_ca: Option<PathBuf>,
 
     /// A secret of at least 32 bytes that seals tickets, the same for a fleet [default: a new one, known
     /// to this process alone].
@@ -84,6 +92,8 @@ Examples:
   penstock gateway --listen 127.0.0.1:8815 --dataset digits=data/train
   penstock gateway --listen 0.0.0.0:8815 --advertise node1:8815 --dataset logs='/data/logs/*.parquet' \\
       --fleet node1:8815,node2:8815 --ticket-key-file ticket.key --admin 0.0.0.0:9100
+  penstock gateway --listen 0.0.0.0:8815 --dataset logs=s3://bucket/logs --fleet dns:gateways.jobs:8815 \\
+      --ticket-key-file ticket.key
   penstock gateway --listen 0.0.0.0:8815 --tls-cert gateway.pem --tls-key gateway.key --dataset digits=data/train
   penstock gateway --dataset logs=hdfs://cluster/logs/2026 --hadoop-conf /etc/hadoop/conf
   penstock gateway --dataset logs=s3://bucket/logs/2026
@@ -111,6 +121,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
             advertise: args.advertise,
             datasets: args.dataset,
             fleet: args.fleet,
+            fleet_ca: args.fleet_ca,
             ticket_key_file: args.ticket_key_file,
             memory: args.memory,
             cache: args.cache,
@@ -121,6 +132,9 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     config.hdfs = hdfs;
     config.cloud = cloud;
     config.tls = tls;
+    if config.fleet_ca.is_some() && config.tls.is_none() {
+        bail!("--fleet-ca is for a fleet with TLS: give --tls-cert and --tls-key");
+    }
     daemon::serve(&options, async move |drain| Ok(Gateway::start(config, drain).await?.bound))
 }
 
@@ -131,6 +145,7 @@ struct Raw {
     advertise: Option<String>,
     datasets: Vec<String>,
     fleet: Vec<String>,
+    fleet_ca: Option<PathBuf>,
     ticket_key_file: Option<PathBuf>,
     memory: Option<String>,
     cache: Option<String>,
@@ -155,6 +170,7 @@ fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
     }
     config.datasets = datasets.into_iter().collect();
     config.fleet = if flags.fleet.is_empty() { file.fleet } else { flags.fleet };
+    config.fleet_ca = flags.fleet_ca.or(file.fleet_ca);
     if let Some(path) = flags.ticket_key_file.or(file.ticket_key_file) {
         config.ticket_key = TicketKey::from_file(&path)?;
     }
@@ -193,6 +209,7 @@ mod tests {
             advertise: None,
             datasets: vec![],
             fleet: vec![],
+            fleet_ca: None,
             ticket_key_file: None,
             memory: None,
             cache: None,

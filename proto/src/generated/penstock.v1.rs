@@ -84,4 +84,17 @@ pub struct Ticket {
     /// With a filter: the digest of how many rows of each block pass it.
     #[prost(string, optional, tag = "4")]
     pub counts: ::core::option::Option<::prost::alloc::string::String>,
+    /// Absent where the whole share of the rank is meant.
+    #[prost(message, optional, tag = "5")]
+    pub pull: ::core::option::Option<Pull>,
+}
+/// Of a rank's share the rows of some lanes alone: what one gateway of a fleet asks another for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Pull {
+    /// In rising order.
+    #[prost(uint32, repeated, tag = "1")]
+    pub lanes: ::prost::alloc::vec::Vec<u32>,
+    /// Bytes of one message, unless a single row is larger.
+    #[prost(uint64, tag = "2")]
+    pub part_bytes: u64,
 }

@@ -147,7 +147,7 @@ async fn a_ticket_of_other_counts_is_refused() {
 
     let request = FeedRequest::parse(feed.as_bytes()).unwrap();
     let expires_at = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
-    let other = Sealed { request, expires_at, counts: Some("00".to_owned()) };
+    let other = Sealed { request, expires_at, counts: Some("00".to_owned()), pull: None };
     let sealed = TicketKey::from_secret(secret).seal(&other);
     let error = client.read(Ticket::new(sealed)).await.unwrap_err();
     assert_eq!(error.code, Code::BadTicket);

@@ -1,0 +1,118 @@
+//! A rank's steps, composed of lanes from here and from elsewhere.
+//!
+//! In: a feed and a rank. Out: what a stream of its whole share needs. The promise: memory is leased as if every
+//! lane were decoded here, before another gateway is asked for any, so that whatever becomes of the others the
+//! stream needs no more than it has. What comes from them takes the place of what decoding would hold.
+
+use std::time::SystemTime;
+
+use penstock_proto::{Error, FeedRequest, Pull, Rank, Ticket, WorldSize};
+use prost::Message as _;
+use tokio_util::sync::CancellationToken;
+
+use super::Gateway;
+use super::metrics::StreamMetrics;
+use super::resolve::Resolved;
+use super::served::Served;
+use super::stream::{Wanted, Work};
+use crate::fleet::{self, fallen_back};
+use crate::partition::StepShare;
+use crate::read::{Need, Pulled, Share, plain_schema};
+
+/// Smaller messages of another gateway cost more than they hold.
+const LEAST_PULLED_BYTES: u64 = 16 << 10;
+/// Messages of a pull that are held at a time: being read, waiting, taken from.
+const PULLED_MESSAGES: u64 = 3;
+/// HTTP/2 lets no less be on its way.
+const LEAST_WINDOW_BYTES: u64 = 64 << 10;
+
+impl Gateway {
+    /// Leases what a rank's stream needs, so that `spare` bytes beside it are left as far as may be, and sends for the
+    /// lanes that others own.
+    pub(super) async fn compose(&self, served: Served, rank: Rank, spare: u64) -> Result<Work, Error> {
+        let part_bytes = self.config.part_bytes;
+        let needs = served.needs(rank, part_bytes)?;
+        let bytes = needs.iter().map(|need| need.bytes).fold(0, u64::saturating_add);
+        if bytes > self.budget.total() - self.budget.leased() {
+            self.lent.take_back();
+        }
+        let shares = Share::lease(&self.budget, &needs, spare, self.config.patience).await?;
+        let pulled = match &served {
+            Served::Dataset(resolved) => self.pull(resolved, rank, &needs[0])?,
+            // Of a mixture every dataset is decoded here.
+            Served::Mixture(_) => Vec::new(),
+        };
+        let request = served.request();
+        let name = format!("stream {} rank {rank} epoch {}", request.feed.dataset, request.epoch);
+        let ahead: usize = shares.iter().map(Share::spare_windows).sum();
+        tracing::debug!(stream = %name, step = request.start_step, bytes, ahead, pulls = pulled.len(), "opened");
+        Ok(Work {
+            name,
+            metrics: StreamMetrics::new(&request.feed.dataset),
+            queue_bytes: needs.iter().map(|need| need.queue_bytes).fold(0, u64::saturating_add),
+            part_bytes,
+            taken_back: CancellationToken::new(),
+            rows: Wanted::Share { served, rank, shares, pulled },
+        })
+    }
+
+    /// Sends for the lanes that others own.
+    fn pull(&self, resolved: &Resolved, rank: Rank, need: &Need) -> Result<Vec<Pulled>, Error> {
+        let members = self.fleet.members();
+        let partition = resolved.partition(rank)?;
+        let request = &resolved.request;
+        let is_of_lanes = matches!(partition.step(request.start_step), Some(StepShare::Lanes(_)));
+        if members.names().len() == 1 || !is_of_lanes {
+            return Ok(Vec::new());
+        }
+        let lanes = resolved.planned.plan.lanes();
+        let shared = self.shares.of(key(request), &request.feed.dataset, lanes, members);
+        let elsewhere = shared.elsewhere(partition.lanes());
+        let own = partition.lanes().len() - elsewhere.values().map(Vec::len).sum::<usize>();
+        metrics::counter!("penstock_gateway_lanes_owned_total").increment(own as u64);
+        let mut pulled = Vec::with_capacity(elsewhere.len());
+        for (owner, lanes) in elsewhere {
+            if !self.puller.can_ask(owner) {
+                fallen_back(lanes.len() as u64);
+                continue;
+            }
+            let part = partition.of_lanes(&lanes).expect("a partition's own lanes");
+            // Of every lane two batches are paid for: for what is on its way, and for messages.
+            let room = need.batch_bytes.saturating_mul(2 * lanes.len() as u64);
+            let beside_the_way = room.saturating_sub(LEAST_WINDOW_BYTES) / PULLED_MESSAGES;
+            let part_bytes = (room / (PULLED_MESSAGES + 1)).min(beside_the_way);
+            let part_bytes = part_bytes.max(LEAST_PULLED_BYTES).min(self.config.part_bytes);
+            let ticket = Ticket {
+                request: FeedRequest { rank: Some(rank), ..request.clone() },
+                expires_at: SystemTime::now() + self.config.ticket_life,
+                counts: resolved.planned.counts.clone(),
+                pull: Some(Pull { lanes: lanes.clone(), part_bytes }),
+            };
+            let wanted = fleet::Wanted {
+                ticket: self.config.ticket_key.seal(&ticket),
+                schema: plain_schema(resolved.planned.projection.schema()),
+                epoch: request.epoch,
+                steps: request.start_step..part.steps(),
+                rows_per_step: part.rows_per_step(),
+                lanes: lanes.len() as u64,
+                window: u32::try_from(part_bytes).unwrap_or(u32::MAX >> 1),
+            };
+            metrics::counter!("penstock_gateway_lanes_pulled_total").increment(lanes.len() as u64);
+            pulled.push(Pulled::new(lanes, self.puller.pull(owner, wanted)));
+        }
+        Ok(pulled)
+    }
+}
+
+/// What tells feeds apart, the same for all ranks, epochs and steps.
+fn key(request: &FeedRequest) -> Vec<u8> {
+    let of_all = FeedRequest {
+        world_size: WorldSize::ONE,
+        rank: None,
+        epoch: 0,
+        start_step: 0,
+        feed: request.feed.clone(),
+        snapshot: request.snapshot.clone(),
+    };
+    of_all.to_command().encode_to_vec()
+}
