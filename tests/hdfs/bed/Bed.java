@@ -65,6 +65,8 @@ public final class Bed {
     EditLogFileOutputStream.setShouldSkipFsyncForTesting(true);
     // How long a writer waits before it asks again whether its block has arrived.
     server.set("dfs.client.block.write.locateFollowingBlock.initial.delay.ms", "5");
+    // Each wait is twice the one before: 20 s in all, for a machine that does much else.
+    server.set("dfs.client.block.write.locateFollowingBlock.retries", "12");
     server.set(MiniDFSCluster.HDFS_MINIDFS_BASEDIR, new File(directory, "data").getPath());
     MiniDFSCluster.Builder builder = new MiniDFSCluster.Builder(server).numDataNodes(dataNodes);
     if (ha) {
