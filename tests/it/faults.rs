@@ -1,16 +1,15 @@
 //! Two gateways and a sidecar as processes of their own, a data set ten times what they may hold
 //! together, and trainers that must not notice what happens to the gateways.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Barrier};
-use std::thread;
+use std::path::PathBuf;
 
 use penstock_tests::data::{self, Shape};
 use penstock_tests::process::Daemon;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::sidecar_bed::{Fed, LONG, are_all, global, ids_of, open, read, read_some};
+use crate::sidecar_bed::{Fed, LONG, are_all, global, ids_of, open, read_some};
+use crate::trainer::feed_ranks;
 
 const MIB: u64 = 1 << 20;
 /// Enough for the streams of both ranks, so that one gateway can serve them alone.
@@ -85,40 +84,13 @@ impl Site {
 impl Fleet {
     /// Feeds both ranks; `disturb` comes when each has read three tenths of its steps.
     fn feed(&mut self, feed: &Value, disturb: impl FnOnce(&mut [Daemon])) -> Vec<Vec<Fed>> {
-        let reached = Arc::new(Barrier::new(WORLD as usize + 1));
-        let ranks: Vec<_> = (0..WORLD)
-            .map(|rank| {
-                let mut feed = feed.clone();
-                feed["rank"] = json!(rank);
-                let (socket, reached) = (self.socket.clone(), Arc::clone(&reached));
-                thread::spawn(move || trainer(&socket, &feed, &reached))
-            })
-            .collect();
-        reached.wait();
-        disturb(&mut self.gateways);
-        reached.wait();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        feed_ranks(&self.socket, feed, WORLD, || disturb(&mut self.gateways))
     }
 }
 
-pub(crate) fn trainer(socket: &Path, feed: &Value, reached: &Barrier) -> Vec<Fed> {
-    let consumer = open(socket, feed, 1);
-    let description: Value = serde_json::from_str(consumer.description()).unwrap();
-    let steps = description["steps_per_epoch"].as_u64().unwrap();
-    let mut fed = read_some(&consumer, steps as usize * 3 / 10);
-    reached.wait();
-    reached.wait();
-    fed.extend(read(&consumer));
-    fed
-}
-
-/// The value of a metric on an admin port, if it has one yet.
-pub(crate) fn scraped(daemon: &Daemon, metric: &str) -> Option<u64> {
-    daemon.metric(metric).map(|value| value as u64)
-}
-
+/// The value of a metric on an admin port.
 fn scrape(daemon: &Daemon, metric: &str) -> u64 {
-    scraped(daemon, metric).unwrap_or_else(|| panic!("no {metric} of {}", daemon.address))
+    daemon.metric(metric).unwrap_or_else(|| panic!("no {metric} of {}", daemon.address)) as u64
 }
 
 fn have_served(gateways: &[Daemon]) {

@@ -2,8 +2,6 @@
 //! what happens to any of them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, Barrier};
 use std::thread;
 
 use penstock_sidecar::TlsConfig as Trust;
@@ -12,13 +10,13 @@ use penstock_tests::process::Daemon;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::faults::{scraped, trainer};
 use crate::sidecar_bed::{Bed, Fed, are_all, global, ids_of};
+use crate::trainer::feed_ranks;
 
 /// Large enough that nothing between a file and a trainer holds what is left when three tenths are read.
 const SHAPE: Shape = Shape { files: 4, rows_per_file: 4_500, row_group: 60, payload: Some(8192) };
 const WORLD: u32 = 2;
-const LENT: &str = "penstock_gateway_lent_rows_total";
+const LENT: &str = "penstock_gateway_fleet_rows_total";
 const FALLEN_BACK: &str = "penstock_gateway_lanes_fallen_back_total";
 
 /// A data set, a key and a list for a fleet.
@@ -96,37 +94,23 @@ struct Fleet {
 impl Fleet {
     /// Feeds both ranks; `disturb` comes when each has read three tenths of its steps.
     fn feed(&mut self, disturb: impl FnOnce(&mut Vec<Daemon>)) -> Vec<Vec<Fed>> {
-        let reached = Arc::new(Barrier::new(WORLD as usize + 1));
-        let ranks: Vec<_> = (0..WORLD)
-            .map(|rank| {
-                let feed = json!({
-                    "dataset": "d", "batch_size": 24, "world_size": WORLD, "rank": rank, "seed": 3,
-                    "shuffle": "rows", "shuffle_bytes": 1 << 20, "lanes": 6,
-                });
-                let (socket, reached) = (self.socket.clone(), Arc::clone(&reached));
-                thread::spawn(move || trainer(&socket, &feed, &reached))
-            })
-            .collect();
-        reached.wait();
-        disturb(&mut self.gateways);
-        reached.wait();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        let feed = json!({
+            "dataset": "d", "batch_size": 24, "world_size": WORLD, "seed": 3,
+            "shuffle": "rows", "shuffle_bytes": 1 << 20, "lanes": 6,
+        });
+        feed_ranks(&self.socket, &feed, WORLD, || disturb(&mut self.gateways))
     }
-}
-
-fn signal(daemon: &Daemon, name: &str) {
-    let status = Command::new("kill").arg(name).arg(daemon.pid().to_string()).status().unwrap();
-    assert!(status.success());
 }
 
 /// A counter's sum over some gateways; who never counted has none.
 fn sum(gateways: &[Daemon], metric: &str) -> u64 {
-    gateways.iter().filter_map(|gateway| scraped(gateway, metric)).sum()
+    gateways.iter().filter_map(|gateway| gateway.metric(metric)).sum::<f64>() as u64
 }
 
 /// Until every gateway knows so many.
-fn know(gateways: &[Daemon], count: u64) {
-    while gateways.iter().any(|gateway| scraped(gateway, "penstock_gateway_fleet_size") != Some(count)) {
+fn know(gateways: &[Daemon], count: u32) {
+    let size = |gateway: &Daemon| gateway.metric("penstock_gateway_fleet_size");
+    while gateways.iter().any(|gateway| size(gateway) != Some(f64::from(count))) {
         thread::yield_now();
     }
 }
@@ -148,7 +132,7 @@ fn trainers_do_not_notice_what_becomes_of_gateways_that_decode_for_each_other() 
 
     // It answers no more, but the kernel goes on for it.
     let mut fleet = site.start(3);
-    assert!(fleet.feed(|gateways| signal(&gateways[2], "-STOP")) == expected, "frozen");
+    assert!(fleet.feed(|gateways| gateways[2].signal("-STOP")) == expected, "frozen");
     assert!(sum(&fleet.gateways[..2], FALLEN_BACK) > 0);
     drop(fleet);
 

@@ -1,6 +1,8 @@
 //! A trainer, which is the ring's own consumer: what the tests that feed one share.
 
 use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::Duration;
 
 use arrow::array::AsArray as _;
@@ -24,6 +26,34 @@ pub(crate) struct Fed {
 pub(crate) fn open(socket: &Path, feed: &Value, epochs: u64) -> Consumer {
     let request = json!({"version": 1, "name": "test", "feed": feed, "epochs": epochs});
     Consumer::open(socket, &request.to_string(), LONG).unwrap()
+}
+
+/// Feeds every rank of a world; `disturb` comes when each has read three tenths of its steps.
+pub(crate) fn feed_ranks(socket: &Path, feed: &Value, world: u32, disturb: impl FnOnce()) -> Vec<Vec<Fed>> {
+    let reached = Arc::new(Barrier::new(world as usize + 1));
+    let ranks: Vec<_> = (0..world)
+        .map(|rank| {
+            let mut feed = feed.clone();
+            feed["rank"] = json!(rank);
+            let (socket, reached) = (socket.to_owned(), Arc::clone(&reached));
+            thread::spawn(move || interrupted(&socket, &feed, &reached))
+        })
+        .collect();
+    reached.wait();
+    disturb();
+    reached.wait();
+    ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+}
+
+fn interrupted(socket: &Path, feed: &Value, reached: &Barrier) -> Vec<Fed> {
+    let consumer = open(socket, feed, 1);
+    let description: Value = serde_json::from_str(consumer.description()).unwrap();
+    let steps = description["steps_per_epoch"].as_u64().unwrap();
+    let mut fed = read_some(&consumer, steps as usize * 3 / 10);
+    reached.wait();
+    reached.wait();
+    fed.extend(read(&consumer));
+    fed
 }
 
 /// Reads to the end, one batch at a time.

@@ -100,7 +100,12 @@ impl Daemon {
 
     /// `kill -TERM`: asks for a drain.
     pub fn terminate(&self) {
-        let status = Command::new("kill").arg("-TERM").arg(self.pid().to_string()).status().unwrap();
+        self.signal("-TERM");
+    }
+
+    /// `kill NAME`, with its dash.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").arg(name).arg(self.pid().to_string()).status().unwrap();
         assert!(status.success());
     }
 

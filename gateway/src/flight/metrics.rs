@@ -38,10 +38,10 @@ pub(crate) fn describe() {
         "Lanes decoded here though another gateway owns them"
     );
     describe_counter!("penstock_gateway_pulled_bytes_total", Unit::Bytes, "Bytes that came from owners");
-    describe_counter!("penstock_gateway_lent_rows_total", Unit::Count, "Rows sent to other gateways");
-    describe_counter!("penstock_gateway_lent_bytes_total", Unit::Bytes, "Bytes sent to other gateways");
+    describe_counter!("penstock_gateway_fleet_rows_total", Unit::Count, "Rows sent to other gateways");
+    describe_counter!("penstock_gateway_fleet_bytes_total", Unit::Bytes, "Bytes sent to other gateways");
     describe_histogram!(
-        "penstock_gateway_lent_step_seconds",
+        "penstock_gateway_fleet_step_seconds",
         Unit::Seconds,
         "As penstock_gateway_step_seconds, of what other gateways read"
     );
@@ -59,21 +59,30 @@ pub(crate) struct StreamMetrics {
 
 impl StreamMetrics {
     pub(crate) fn new(dataset: &str) -> Self {
-        let dataset = dataset.to_owned();
-        Self {
-            rows: counter!("penstock_gateway_rows_total", "dataset" => dataset.clone()),
-            bytes: counter!("penstock_gateway_bytes_total", "dataset" => dataset.clone()),
-            step: histogram!("penstock_gateway_step_seconds", "dataset" => dataset),
-        }
+        Self::named(
+            dataset,
+            "penstock_gateway_rows_total",
+            "penstock_gateway_bytes_total",
+            "penstock_gateway_step_seconds",
+        )
     }
 
     /// Of streams that other gateways read: they count the rows that they send on.
-    pub(crate) fn lent(dataset: &str) -> Self {
+    pub(crate) fn of_fleet(dataset: &str) -> Self {
+        Self::named(
+            dataset,
+            "penstock_gateway_fleet_rows_total",
+            "penstock_gateway_fleet_bytes_total",
+            "penstock_gateway_fleet_step_seconds",
+        )
+    }
+
+    fn named(dataset: &str, rows: &'static str, bytes: &'static str, step: &'static str) -> Self {
         let dataset = dataset.to_owned();
         Self {
-            rows: counter!("penstock_gateway_lent_rows_total", "dataset" => dataset.clone()),
-            bytes: counter!("penstock_gateway_lent_bytes_total", "dataset" => dataset.clone()),
-            step: histogram!("penstock_gateway_lent_step_seconds", "dataset" => dataset),
+            rows: counter!(rows, "dataset" => dataset.clone()),
+            bytes: counter!(bytes, "dataset" => dataset.clone()),
+            step: histogram!(step, "dataset" => dataset),
         }
     }
 }

@@ -49,7 +49,7 @@ impl Gateway {
         tracing::debug!(stream = %name, step = request.start_step, bytes = need.bytes, "opened");
         Ok(Work {
             name,
-            metrics: StreamMetrics::lent(&request.feed.dataset),
+            metrics: StreamMetrics::of_fleet(&request.feed.dataset),
             queue_bytes: need.queue_bytes,
             part_bytes,
             taken_back,
