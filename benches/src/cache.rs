@@ -2,10 +2,7 @@
 //! trainers beside that for one.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
@@ -27,13 +24,7 @@ const ORDERS: &[(&str, &str)] =
     &[("file order", r#""shuffle":"none""#), ("blocks", r#""shuffle":"blocks","lanes":4"#)];
 
 pub(crate) fn run() -> Result<Report> {
-    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let made = Command::new(client::python())
-        .arg(client::script("cache/make_data.py"))
-        .arg(directory.path())
-        .status()
-        .context("cannot run cache/make_data.py")?;
-    ensure!(made.success(), "cache/make_data.py ended with {made}");
+    let directory = client::make_data("cache/make_data.py")?;
     let mut lines = Vec::new();
     for set in SETS {
         for order in ORDERS {
@@ -97,22 +88,12 @@ fn trainers(directory: &Path, &(set, what, rows): &(&str, &str, u64), order: &(&
                     .collect::<Result<_>>()
             })?;
             ensure!(read.iter().all(|read| read.rows == rows), "a reader saw other than {rows} rows");
-            seconds.push(metric(&gateway, "penstock_gateway_decode_cpu_seconds_total")?);
+            let name = "penstock_gateway_decode_cpu_seconds_total";
+            seconds.push(gateway.metric(name).with_context(|| format!("the gateway does not tell {name}"))?);
         }
     }
     let (two, one) = (median(two), median(one));
     let peers = BTreeMap::from([("one trainer".to_owned(), one)]);
     let what = format!("{what}, {}: decoding for two trainers", order.0);
     Ok(Line::cost(what, "cpu s", two, two, peers).must_stay_within(1.1))
-}
-
-/// One of a gateway's metrics.
-fn metric(gateway: &Daemon, name: &str) -> Result<f64> {
-    let admin = gateway.admin.as_deref().context("the gateway has no admin port")?;
-    let mut stream = TcpStream::connect(admin.trim_start_matches("http://"))?;
-    write!(stream, "GET /metrics HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n")?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    Ok(found.with_context(|| format!("the gateway does not tell {name}"))?.parse()?)
 }

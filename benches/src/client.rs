@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
+use tempfile::TempDir;
 
 use crate::median::median;
 
@@ -53,6 +54,15 @@ pub(crate) fn server_cpu(runs: &[Run]) -> f64 {
 /// The median CPU seconds of server and reader together.
 pub(crate) fn total_cpu(runs: &[Run]) -> f64 {
     median(runs.iter().map(|run| run.server_cpu_s + run.read.cpu_s))
+}
+
+/// Data that a script makes, in a directory that is gone when it is dropped.
+pub(crate) fn make_data(name: &str) -> Result<TempDir> {
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let made = Command::new(python()).arg(script(name)).arg(directory.path()).status();
+    let made = made.with_context(|| format!("cannot run {name}"))?;
+    ensure!(made.success(), "{name} ended with {made}");
+    Ok(directory)
 }
 
 /// The interpreter that has pyarrow and penstock; `make bench` names it.

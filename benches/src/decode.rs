@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -35,13 +34,7 @@ const FILES: &[(&str, &str, f64)] = &[
 ];
 
 pub(crate) fn run() -> Result<Report> {
-    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let made = Command::new(client::python())
-        .arg(client::script("decode/make_data.py"))
-        .arg(directory.path())
-        .status()
-        .context("cannot run decode/make_data.py")?;
-    ensure!(made.success(), "decode/make_data.py ended with {made}");
+    let directory = client::make_data("decode/make_data.py")?;
     let lines = FILES.iter().map(|file| line(directory.path(), file)).collect::<Result<_>>()?;
     Ok(Report {
         title: format!(

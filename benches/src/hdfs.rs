@@ -4,7 +4,6 @@
 mod ranges;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use penstock_tests::hdfs::Bed;
@@ -24,13 +23,7 @@ const SCANS: &[(&str, &[&str], f64)] =
     &[("scan of 3 of 10 columns", &["c1", "c4", "c8"], 0.8), ("scan of all 10 columns", &[], 0.6)];
 
 pub(crate) fn run() -> Result<Report> {
-    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let made = Command::new(client::python())
-        .arg(client::script("hdfs/make_data.py"))
-        .arg(directory.path())
-        .status()
-        .context("cannot run hdfs/make_data.py")?;
-    ensure!(made.success(), "hdfs/make_data.py ended with {made}");
+    let directory = client::make_data("hdfs/make_data.py")?;
     let mut bed = Bed::start(&["--tuned", "-D", "dfs.blocksize=67108864"])
         .context("this bench needs Java 17 and Maven for a real HDFS")?;
     bed.put(directory.path(), "/bench");
