@@ -242,12 +242,12 @@ impl Column {
                 zero.fill(0);
                 let mut begin = 0;
                 for lists in self.arrays(parts) {
-                    let level = ragged::Level::of(&lists);
-                    let (place, after) = rest.split_at_mut(size_of_val(level.ends.as_slice()));
-                    for (place, end) in place.chunks_exact_mut(size_of::<i64>()).zip(level.ends) {
+                    let ends = ragged::ends(&lists);
+                    let (place, after) = rest.split_at_mut(size_of_val(ends.as_slice()));
+                    for (place, end) in place.chunks_exact_mut(size_of::<i64>()).zip(&ends) {
                         place.copy_from_slice(&(begin + end).to_ne_bytes());
                     }
-                    begin += level.values.len() as i64;
+                    begin += ends.last().unwrap_or(&0);
                     rest = after;
                 }
             }

@@ -242,8 +242,10 @@ class Feed:
         return _keras.checkpoint(self, model, os.fspath(directory), keep)
 
     def _has_datasets(self) -> bool:
-        # What only a cycle still refers to does not count.
-        return len(self._datasets) > 0 and gc.collect() >= 0 and len(self._datasets) > 0
+        if self._datasets:
+            # What only a cycle still refers to does not count.
+            gc.collect()
+        return len(self._datasets) > 0
 
     # Its end.
 

@@ -9,16 +9,6 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, FieldRef};
 
-/// One level of an array: lists, and what they hold.
-pub(super) struct Level {
-    /// Where every list ends among the values.
-    pub(super) ends: Vec<i64>,
-    /// Lists that are null; they are empty.
-    pub(super) null_lists: usize,
-    /// What all lists hold.
-    pub(super) values: ArrayRef,
-}
-
 /// What lists of many lengths hold; `None` for any other type.
 pub(super) fn item(data_type: &DataType) -> Option<&FieldRef> {
     match data_type {
@@ -27,62 +17,68 @@ pub(super) fn item(data_type: &DataType) -> Option<&FieldRef> {
     }
 }
 
-impl Level {
-    /// # Panics
-    /// The array is none of lists of many lengths.
-    pub(super) fn of(array: &ArrayRef) -> Self {
-        match array.data_type() {
-            DataType::LargeList(_) => lists(array.as_list::<i64>()),
-            _ => lists(array.as_list::<i32>()),
-        }
-    }
-}
-
 /// The values of an array, `depth` lists inside it.
 pub(super) fn values(array: &ArrayRef, depth: usize) -> ArrayRef {
-    (0..depth).fold(array.clone(), |array, _| Level::of(&array).values)
+    (0..depth).fold(array.clone(), |lists, _| held(&lists))
 }
 
 /// Lists that are null, at any of `depth` levels.
 pub(super) fn null_lists(array: &ArrayRef, depth: usize) -> usize {
-    let mut level = array.clone();
-    let mut count = 0;
-    for _ in 0..depth {
-        let Level { null_lists, values, .. } = Level::of(&level);
-        count += null_lists;
-        level = values;
-    }
+    let (_, count) =
+        (0..depth).fold((array.clone(), 0), |(lists, count), _| (held(&lists), count + lists.null_count()));
     count
 }
 
-fn lists<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> Level {
-    let offsets = list.value_offsets();
-    let (first, last) = (offsets[0].as_usize(), offsets[list.len()].as_usize());
-    let values = list.values().slice(first, last - first);
-    match list.nulls().filter(|nulls| nulls.null_count() > 0) {
-        None => {
-            let ends = offsets.iter().skip(1).map(|end| (end.as_usize() - first) as i64).collect();
-            Level { ends, null_lists: 0, values }
-        }
-        Some(nulls) => without_null_lists(offsets, nulls, values),
+/// Where every list of an array ends among all that they hold.
+///
+/// # Panics
+/// The array is none of lists of many lengths.
+pub(super) fn ends(array: &ArrayRef) -> Vec<i64> {
+    match array.data_type() {
+        DataType::LargeList(_) => ends_of(array.as_list::<i64>()),
+        _ => ends_of(array.as_list::<i32>()),
     }
 }
 
-fn without_null_lists<O: OffsetSizeTrait>(offsets: &[O], nulls: &NullBuffer, values: ArrayRef) -> Level {
+/// What all lists of an array hold.
+fn held(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::LargeList(_) => held_by(array.as_list::<i64>()),
+        _ => held_by(array.as_list::<i32>()),
+    }
+}
+
+fn ends_of<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> Vec<i64> {
     let mut end = 0;
-    let lengths = offsets.windows(2).map(|bounds| bounds[1].as_usize() - bounds[0].as_usize());
-    let ends: Vec<i64> = (lengths.clone().zip(nulls))
-        .map(|(length, valid)| {
-            end += if valid { length } else { 0 };
-            end as i64
-        })
-        .collect();
-    let hides_values = end < values.len();
-    let values = if hides_values {
-        let kept = lengths.zip(nulls).flat_map(|(length, valid)| std::iter::repeat_n(Some(valid), length));
-        filter(&values, &kept.collect::<BooleanArray>()).expect("as many flags as values")
-    } else {
-        values
+    let ends = |length: usize| {
+        end += length as i64;
+        end
     };
-    Level { ends, null_lists: nulls.null_count(), values }
+    match nulls(list) {
+        None => lengths(list).map(ends).collect(),
+        Some(nulls) => {
+            lengths(list).zip(nulls).map(|(length, valid)| if valid { length } else { 0 }).map(ends).collect()
+        }
+    }
+}
+
+fn held_by<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> ArrayRef {
+    let offsets = list.value_offsets();
+    let (first, last) = (offsets[0].as_usize(), offsets[list.len()].as_usize());
+    let values = list.values().slice(first, last - first);
+    let Some(nulls) = nulls(list) else { return values };
+    let hides_values = lengths(list).zip(nulls).any(|(length, valid)| !valid && length > 0);
+    if !hides_values {
+        return values;
+    }
+    let kept = lengths(list).zip(nulls).flat_map(|(length, valid)| std::iter::repeat_n(Some(valid), length));
+    filter(&values, &kept.collect::<BooleanArray>()).expect("as many flags as values")
+}
+
+fn lengths<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> impl Iterator<Item = usize> + '_ {
+    list.value_offsets().windows(2).map(|bounds| bounds[1].as_usize() - bounds[0].as_usize())
+}
+
+fn nulls<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> Option<&NullBuffer> {
+    list.nulls().filter(|nulls| nulls.null_count() > 0)
 }
