@@ -37,6 +37,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use penstock_daemon::tls::connector;
 use penstock_daemon::{Budget, Drain};
 use penstock_proto::{Code, Error};
 
@@ -121,7 +122,10 @@ impl Gateway {
         fleet.watch(config.fleet_interval, drain);
         let location = fleet.own().to_owned();
         let trust = match (&config.fleet_ca, &config.tls) {
-            (Some(ca), Some(own)) => Trust(Some(tls::connector(ca, own)?)),
+            (Some(ca), Some(own)) => {
+                let own = (own.certificate.as_path(), own.key.as_path());
+                Trust(Some(connector(ca, Some(own)).map_err(TlsError::Client)?))
+            }
             (None, Some(_)) if !config.fleet.is_empty() => {
                 tracing::info!("without --fleet-ca gateways of the fleet decode nothing for each other");
                 Trust::default()

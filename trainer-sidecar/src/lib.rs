@@ -24,5 +24,5 @@ mod wire;
 
 pub use config::{Config, DEFAULT_MEMORY, Deadlines, TlsConfig};
 pub use pack::fed_as;
+pub use penstock_daemon::tls::TlsError;
 pub use sidecar::{Bound, Sidecar, StartError};
-pub use subscribe::TlsError;

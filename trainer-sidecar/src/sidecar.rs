@@ -7,13 +7,14 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use penstock_daemon::tls::TlsError;
 use penstock_daemon::{Budget, Drain};
 use penstock_ring::Listener;
 
 use crate::config::Config;
 use crate::feed::{self, Deliveries, House};
 use crate::metrics;
-use crate::subscribe::{Address, TlsError, Trust};
+use crate::subscribe::{Address, Trust};
 
 /// The sidecar of a trainer.
 #[derive(Debug)]

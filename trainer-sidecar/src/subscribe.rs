@@ -14,6 +14,7 @@ use std::time::Duration;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{Action, FlightDescriptor, FlightInfo, Ticket};
+use penstock_daemon::tls::Dialer;
 use penstock_proto::delivery::{self, Report, Standing};
 use penstock_proto::{Code, Error, FeedInfo, FeedRequest};
 use prost::Message as _;
@@ -22,10 +23,7 @@ use tonic::transport::{Channel, Endpoint};
 
 pub(crate) use self::address::Address;
 pub(crate) use self::gateways::Gateways;
-pub use self::tls::TlsError;
 pub(crate) use self::tls::Trust;
-
-use self::dial::TlsDialer;
 
 use crate::config::Deadlines;
 use crate::wire::{Borrowing, Download, Incoming, Rooms, Target};
@@ -72,8 +70,8 @@ impl Link {
             .keep_alive_while_idle(true);
         let channel = match address {
             Address::Tls(host_and_port) => {
-                let (trust, host_and_port) = (self.trust.clone(), host_and_port.clone());
-                endpoint.connect_with_connector(TlsDialer { trust, host_and_port }).await
+                let (connector, host_and_port) = (self.trust.connector()?.clone(), host_and_port.clone());
+                endpoint.connect_with_connector(Dialer { connector, host_and_port }).await
             }
             Address::Lent(_) | Address::Unix(_) | Address::Tcp(_) => endpoint.connect().await,
         };

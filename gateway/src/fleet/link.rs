@@ -3,23 +3,15 @@
 //! In: a location, and whom to trust. Out: a Flight client, on a connection of its own. The promise: it is made
 //! within a deadline, and one whose other end stops answering breaks within seconds.
 
-use std::io;
 use std::path::Path;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arrow_flight::flight_service_client::FlightServiceClient;
-use http::Uri;
-use hyper_util::rt::TokioIo;
+use penstock_daemon::tls::Dialer;
 use penstock_proto::{Code, Error};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::transport::{Channel, Endpoint};
-use tower_service::Service;
 
 /// For a connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -68,7 +60,7 @@ impl Trust {
         let connect = async {
             match (&self.0, scheme) {
                 (Some(trusted), "grpc+tls") => {
-                    let dialer = Dialer { trusted: trusted.clone(), host_and_port: rest.to_owned() };
+                    let dialer = Dialer { connector: trusted.clone(), host_and_port: rest.to_owned() };
                     endpoint.connect_with_connector(dialer).await
                 }
                 _ => endpoint.connect().await,
@@ -80,34 +72,5 @@ impl Trust {
         })?;
         let channel = connected.map_err(|error| Error::chain(Code::Unreachable, &error))?;
         Ok(FlightServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
-    }
-}
-
-/// Dials by TLS for tonic, which has its own way without.
-#[derive(Clone)]
-struct Dialer {
-    trusted: TlsConnector,
-    host_and_port: String,
-}
-
-impl Service<Uri> for Dialer {
-    type Response = TokioIo<TlsStream<TcpStream>>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { trusted, host_and_port } = self.clone();
-        Box::pin(async move {
-            let host = host_and_port.rsplit_once(':').map_or(host_and_port.as_str(), |(host, _)| host);
-            let name =
-                ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
-            let stream = TcpStream::connect(&host_and_port).await?;
-            stream.set_nodelay(true)?;
-            trusted.connect(name, stream).await.map(TokioIo::new)
-        })
     }
 }

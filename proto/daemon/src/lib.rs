@@ -13,6 +13,7 @@ pub mod logs;
 pub mod pem;
 mod process;
 pub mod stop;
+pub mod tls;
 
 pub use budget::{Borrower, Budget, Lease, Loan};
 pub use drain::Drain;

@@ -1,20 +1,15 @@
-//! Connections to gateways, for our own client and for tonic's.
+//! Connections to gateways, for our own client.
 
 use std::future::Future;
 use std::io;
 use std::path::Path;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use http::Uri;
-use hyper_util::rt::TokioIo;
+use penstock_daemon::tls;
 use penstock_proto::{Code, Error};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
-use tokio_rustls::client::TlsStream;
-use tower_service::Service;
 
-use super::{Address, Link, Trust};
+use super::{Address, Link};
 use crate::wire::Socket;
 
 impl Link {
@@ -48,7 +43,8 @@ impl Link {
                 }
                 Address::Tcp(host_and_port) => tcp(host_and_port).await.and_then(Socket::tcp),
                 Address::Tls(host_and_port) => {
-                    tls(&self.trust, host_and_port).await.map(|stream| Socket::Tls(Box::new(stream)))
+                    let connector = self.trust.connector().map_err(io::Error::other)?;
+                    tls::dial(connector, host_and_port).await.map(|stream| Socket::Tls(Box::new(stream)))
                 }
             }
         };
@@ -70,36 +66,8 @@ impl Link {
     }
 }
 
-/// Dials by TLS for tonic, which has its own way without.
-#[derive(Clone)]
-pub(super) struct TlsDialer {
-    pub(super) trust: Trust,
-    pub(super) host_and_port: String,
-}
-
-impl Service<Uri> for TlsDialer {
-    type Response = TokioIo<TlsStream<TcpStream>>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { trust, host_and_port } = self.clone();
-        Box::pin(async move { tls(&trust, &host_and_port).await.map(TokioIo::new) })
-    }
-}
-
 async fn tcp(host_and_port: &str) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(host_and_port).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
-}
-
-async fn tls(trust: &Trust, host_and_port: &str) -> io::Result<TlsStream<TcpStream>> {
-    let host = host_and_port.rsplit_once(':').map_or(host_and_port, |(host, _)| host);
-    let stream = tcp(host_and_port).await?;
-    trust.secure(stream, host.trim_matches(['[', ']'])).await
 }
