@@ -46,4 +46,9 @@ impl Served {
     pub(crate) async fn new(uri: &str, cloud: CloudConfig) -> Self {
         Self::over(Config { cloud, ..Config::new("127.0.0.1:0") }, uri, None).await.unwrap()
     }
+
+    /// Of every lane there are bytes ahead: one alone bounds what was read when its reader waits.
+    pub(crate) async fn in_one_lane(uri: &str, cloud: CloudConfig) -> Self {
+        Self::over(Config { cloud, ..Config::new("127.0.0.1:0") }, uri, Some(1)).await.unwrap()
+    }
 }
