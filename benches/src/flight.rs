@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<Report> {
     data::write(directory.path(), SHAPE);
     let uri = directory.path().to_str().context("the temporary directory's path is not UTF-8")?;
     // Every run reads the files: with a decoded cache, here of one byte, all but the first would not.
-    let gateway = Daemon::gateway(&["--dataset", &format!("bench={uri}"), "--cache", "1"]);
+    let gateway = Daemon::gateway(&["--dataset", &format!("bench={uri}"), "--cache", "0"]);
     let peer = Peer::start("flight/pyarrow_server.py", &[uri])?;
     let rows = BATCH_ROWS.to_string();
 

@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<Report> {
         .context("this bench needs Java 17 and Maven for a real HDFS")?;
     bed.put(directory.path(), "/bench");
     // Every run reads the files: with a decoded cache, here of one byte, all but the first would not.
-    let gateway = |uri: &str| Daemon::gateway(&["--dataset", &format!("bench={uri}"), "--cache", "1"]);
+    let gateway = |uri: &str| Daemon::gateway(&["--dataset", &format!("bench={uri}"), "--cache", "0"]);
     let hdfs = gateway(&format!("{}/bench", bed.uri()));
     let disk = gateway(&directory.path().display().to_string());
 

@@ -179,7 +179,7 @@ fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
         config.memory_bytes = size::parse(&memory).map_err(anyhow::Error::msg)?;
     }
     if let Some(cache) = flags.cache.or(file.cache) {
-        let bytes = size::parse(&cache).map_err(anyhow::Error::msg)?;
+        let bytes = size::parse_or_none(&cache).map_err(anyhow::Error::msg)?;
         if bytes > config.memory_bytes {
             bail!(
                 "the decoded cache is a part of the memory: lower --cache, or give more --memory than {cache}"
@@ -227,6 +227,14 @@ mod tests {
         assert_eq!(config.listen, "a:1");
         assert_eq!(config.datasets, [("x".into(), "elsewhere".into()), ("y".into(), "there".into())]);
         assert_eq!((config.memory_bytes, config.cache_bytes), (1 << 20, Some(1 << 20)));
+    }
+
+    #[test]
+    fn a_cache_of_nothing_is_no_cache() {
+        let flags = Raw { datasets: vec!["x=y".into()], cache: Some("0".into()), ..raw() };
+        assert_eq!(resolve(flags, ConfigFile::default()).unwrap().cache_bytes, Some(0));
+        let file = serde_saphyr::from_str("datasets: {x: y}\ncache: 0").unwrap();
+        assert_eq!(resolve(raw(), file).unwrap().cache_bytes, Some(0));
     }
 
     #[test]
