@@ -9,6 +9,7 @@ mod client;
 mod faults;
 mod fleet;
 mod gateway;
+mod readers;
 mod sidecar;
 mod sidecar_bed;
 mod trainer;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use metrics::gauge;
 use penstock_daemon::{Budget, Lease};
 use penstock_proto::{Code, Error};
 
@@ -16,13 +17,17 @@ use super::Need;
 
 /// Leases are rounded up to this.
 const LEASE_UNIT: u64 = 1 << 10;
+const LEASED: &str = "penstock_gateway_budget_bytes";
 
 /// Room for bytes that come before their turn, beyond what was foreseen, or lent. Given back on drop.
 pub(crate) struct Room {
-    lease: Lease,
+    lease: Told,
     // Given back last: what a stream is said to hold is never less than what it holds.
     _counted: Counted,
 }
+
+/// A lease that metrics tell of for as long as it is held.
+struct Told(Lease);
 
 /// Bytes that count as the stream's.
 struct Counted {
@@ -32,7 +37,7 @@ struct Counted {
 
 /// What a stream may hold for one dataset. Given back on drop.
 pub(crate) struct Share {
-    leases: Vec<Lease>,
+    leases: Vec<Told>,
     /// Bytes that the stream holds, for all its datasets and as room.
     held: Arc<AtomicU64>,
     budget: Budget,
@@ -57,7 +62,7 @@ impl Share {
         let mut base = base.map_err(|_| busy(budget, stream_bytes, patience))?;
         let held = Arc::new(AtomicU64::new(0));
         let share = |need: &Need| Self {
-            leases: vec![base.split(need.bytes)],
+            leases: vec![Told::new(base.split(need.bytes))],
             held: Arc::clone(&held),
             budget: budget.clone(),
             need: need.clone(),
@@ -71,9 +76,8 @@ impl Share {
             let behind = shares.iter_mut().filter(|share| ahead < share.need.lanes);
             behind.for_each(|share| share.lease_window(spare));
         }
-        let all = shares.iter().flat_map(|share| &share.leases).map(Lease::bytes).sum();
+        let all = shares.iter().flat_map(|share| &share.leases).map(|lease| lease.0.bytes()).sum();
         held.store(all, Ordering::SeqCst);
-        shares.iter().for_each(Self::tell);
         Ok(shares)
     }
 
@@ -82,7 +86,7 @@ impl Share {
         let window = self.need.window_bytes;
         let free = self.budget.total() - self.budget.leased();
         if window > 0 && free >= self.stream_bytes.saturating_add(window).saturating_add(spare) {
-            self.leases.extend(self.budget.try_lease(window));
+            self.leases.extend(self.budget.try_lease(window).map(Told::new));
         }
     }
 
@@ -92,16 +96,14 @@ impl Share {
         let is_spare = budget.total() - budget.leased() >= need.bytes.saturating_mul(2);
         let base = is_spare.then(|| budget.try_lease(need.bytes)).flatten();
         let base = base.ok_or_else(|| busy(budget, need.bytes, Duration::ZERO))?;
-        let share = Self {
+        Ok(Self {
             held: Arc::new(AtomicU64::new(base.bytes())),
-            leases: vec![base],
+            leases: vec![Told::new(base)],
             budget: budget.clone(),
             need: need.clone(),
             stream_bytes: need.bytes,
             patience,
-        };
-        share.tell();
-        Ok(share)
+        })
     }
 
     /// The sizes that were leased for.
@@ -158,24 +160,20 @@ impl Share {
             Error::new(Code::Busy, message)
         })?;
         let counted = Counted::new(lease.bytes(), &self.held);
-        Ok(Some(Room { lease, _counted: counted }))
+        Ok(Some(Room { lease: Told::new(lease), _counted: counted }))
     }
 
     fn try_room(&self, bytes: u64) -> Option<Room> {
         let bytes = bytes.max(1).next_multiple_of(LEASE_UNIT);
         // Counted first: who asks meanwhile whether the stream is alone must not take this for another's.
         let counted = Counted::new(bytes, &self.held);
-        Some(Room { lease: self.budget.try_lease(bytes)?, _counted: counted })
-    }
-
-    fn tell(&self) {
-        metrics::gauge!("penstock_gateway_budget_bytes").set(self.budget.leased() as f64);
+        Some(Room { lease: Told::new(self.budget.try_lease(bytes)?), _counted: counted })
     }
 }
 
 impl Room {
     pub(crate) fn bytes(&self) -> u64 {
-        self.lease.bytes()
+        self.lease.0.bytes()
     }
 }
 
@@ -192,10 +190,16 @@ impl Drop for Counted {
     }
 }
 
-impl Drop for Share {
+impl Told {
+    fn new(lease: Lease) -> Self {
+        gauge!(LEASED).increment(lease.bytes() as f64);
+        Self(lease)
+    }
+}
+
+impl Drop for Told {
     fn drop(&mut self) {
-        self.leases.clear();
-        self.tell();
+        gauge!(LEASED).decrement(self.0.bytes() as f64);
     }
 }
 
