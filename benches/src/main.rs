@@ -14,6 +14,7 @@ mod hdfs;
 mod median;
 mod peer;
 mod plan;
+mod readers;
 mod receive;
 mod report;
 mod wire;
@@ -36,6 +37,7 @@ const BENCHES: &[(&str, Bench)] = &[
     ("flight", flight::run),
     ("hdfs", hdfs::run),
     ("plan", plan::run),
+    ("readers", readers::run),
     ("receive", receive::run),
     ("wire", wire::run),
 ];

@@ -128,7 +128,6 @@ impl From<tonic::Status> for Error {
         let named =
             status.metadata().get(CODE_HEADER).and_then(|value| value.to_str().ok()).and_then(Code::named);
         let code = named.unwrap_or(match status.code() {
-            tonic::Code::Cancelled => Code::Cancelled,
             tonic::Code::InvalidArgument | tonic::Code::OutOfRange => Code::InvalidFeed,
             tonic::Code::NotFound => Code::UnknownDataset,
             tonic::Code::Unimplemented => Code::Unsupported,
@@ -136,8 +135,10 @@ impl From<tonic::Status> for Error {
             tonic::Code::DataLoss => Code::BadFile,
             tonic::Code::ResourceExhausted => Code::Busy,
             tonic::Code::FailedPrecondition => Code::SnapshotGone,
-            // A connection that breaks reaches us as one of these, whatever broke it.
+            // A connection that breaks reaches us as one of these, whatever broke it: cancelled is what was asked
+            // of one that closes at that moment.
             tonic::Code::Unavailable
+            | tonic::Code::Cancelled
             | tonic::Code::Unknown
             | tonic::Code::Internal
             | tonic::Code::DeadlineExceeded
@@ -167,9 +168,12 @@ mod tests {
 
     #[test]
     fn a_broken_connection_may_be_retried() {
-        for status in
-            [tonic::Status::unavailable("x"), tonic::Status::unknown("x"), tonic::Status::internal("h2")]
-        {
+        for status in [
+            tonic::Status::unavailable("x"),
+            tonic::Status::unknown("x"),
+            tonic::Status::internal("h2"),
+            tonic::Status::cancelled("operation was canceled"),
+        ] {
             assert!(Error::from(status).may_retry());
         }
         assert!(!Error::from(tonic::Status::not_found("x")).may_retry());

@@ -6,6 +6,8 @@ mod acknowledged;
 mod architecture;
 mod bad_input;
 mod client;
+mod cuts;
+mod cutter;
 mod faults;
 mod fleet;
 mod gateway;

@@ -4,10 +4,11 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use arrow_flight::FlightDescriptor;
 use arrow_flight::flight_service_client::FlightServiceClient;
+use arrow_flight::{FlightDescriptor, FlightEndpoint};
 use serde_json::json;
 use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 use super::raw;
@@ -24,6 +25,11 @@ pub(super) fn stream(address: &str) -> Result<Read> {
 /// Reads a feed, given as JSON, of one rank with our client.
 pub(crate) fn feed(address: &str, command: &str) -> Result<Read> {
     spawn(&["feed", address, command])
+}
+
+/// Reads a feed, given as JSON without a rank, so many times: all its ranks at once, each on a connection of its own.
+pub(crate) fn world(address: &str, command: &str, times: u64) -> Result<Read> {
+    spawn(&["world", address, command, &times.to_string()])
 }
 
 /// Reads bare messages of a size.
@@ -57,11 +63,15 @@ pub(crate) fn read(arguments: &[String]) -> Result<()> {
         ["feed", address, command] => {
             let (address, command) = (address.to_owned(), command.to_owned());
             let task = runtime.spawn(async move {
-                let ticket = ticket(&address, command).await?;
+                let ticket = tickets(&address, command).await?.swap_remove(0);
                 anyhow::Ok(penstock_sidecar::probe::receive(&address, &ticket).await?)
             });
             let received = runtime.block_on(task)??;
             (received.rows, received.bytes)
+        }
+        ["world", address, command, times] => {
+            let (address, times) = (address.to_owned(), times.parse()?);
+            runtime.block_on(ranks(&address, command.to_owned(), times))?
         }
         ["bare", address, bytes] => (0, raw::receive(address, bytes.parse()?)?),
         _ => bail!("a reader is started by a bench"),
@@ -71,13 +81,38 @@ pub(crate) fn read(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Asks for a feed; the ticket of its first rank.
-async fn ticket(address: &str, command: String) -> Result<Vec<u8>> {
+/// Reads all ranks of a feed so many times, each rank one time after the other; rows and bytes.
+async fn ranks(address: &str, command: String, times: u64) -> Result<(u64, u64)> {
+    let mut ranks = JoinSet::new();
+    for ticket in tickets(address, command).await? {
+        let address = address.to_owned();
+        ranks.spawn(async move {
+            let (mut rows, mut bytes) = (0, 0);
+            for _ in 0..times {
+                let received = penstock_sidecar::probe::receive(&address, &ticket).await?;
+                (rows, bytes) = (rows + received.rows, bytes + received.bytes);
+            }
+            anyhow::Ok((rows, bytes))
+        });
+    }
+    let (mut rows, mut bytes) = (0, 0);
+    while let Some(rank) = ranks.join_next().await {
+        let of_rank = rank??;
+        (rows, bytes) = (rows + of_rank.0, bytes + of_rank.1);
+    }
+    Ok((rows, bytes))
+}
+
+/// Asks for a feed; the tickets of its ranks, at least one.
+pub(crate) async fn tickets(address: &str, command: String) -> Result<Vec<Vec<u8>>> {
     let channel = Channel::from_shared(address.replacen("grpc://", "http://", 1))?.connect().await?;
     let info = FlightServiceClient::new(channel)
         .get_flight_info(FlightDescriptor::new_cmd(command))
         .await?
         .into_inner();
-    let endpoint = info.endpoint.into_iter().next().context("the feed has no rank")?;
-    Ok(endpoint.ticket.context("an endpoint without a ticket")?.ticket.to_vec())
+    ensure!(!info.endpoint.is_empty(), "the feed has no rank");
+    let ticket = |endpoint: FlightEndpoint| {
+        Ok(endpoint.ticket.context("an endpoint without a ticket")?.ticket.to_vec())
+    };
+    info.endpoint.into_iter().map(ticket).collect()
 }
