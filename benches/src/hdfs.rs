@@ -24,28 +24,39 @@ const SCANS: &[(&str, &[&str], f64)] =
 
 pub(crate) fn run() -> Result<Report> {
     let directory = client::make_data("hdfs/make_data.py")?;
-    let mut bed = Bed::start(&["--tuned", "-D", "dfs.blocksize=67108864"])
+    let mut bed = Bed::start(&["--tuned", "--short-circuit", "-D", "dfs.blocksize=67108864"])
         .context("this bench needs Java 17 and Maven for a real HDFS")?;
     bed.put(directory.path(), "/bench");
-    // Every run reads the files: with a decoded cache, here of one byte, all but the first would not.
-    let gateway = |uri: &str| Daemon::gateway(&["--dataset", &format!("bench={uri}"), "--cache", "0"]);
-    let hdfs = gateway(&format!("{}/bench", bed.uri()));
-    let disk = gateway(&directory.path().display().to_string());
+    // Every run reads the files: with a decoded cache all but the first would not.
+    let gateway = |uri: &str, options: &[String]| {
+        let mut arguments =
+            vec!["--dataset".to_owned(), format!("bench={uri}"), "--cache".to_owned(), "0".to_owned()];
+        arguments.extend_from_slice(options);
+        Daemon::gateway(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let lent = bed.short_circuit().map(|(name, value)| format!("--hdfs-option={name}={value}"));
+    let uri = format!("{}/bench", bed.uri());
+    let gateways =
+        [gateway(&uri, &[]), gateway(&uri, &lent), gateway(&directory.path().display().to_string(), &[])];
 
     let mut lines = ranges::run(&bed)?;
     for (what, columns, goal) in SCANS {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut runs: [Vec<Run>; 3] = Default::default();
         for _ in 0..RUNS {
-            for (gateway, runs) in [(&hdfs, &mut ours), (&disk, &mut theirs)] {
+            for (gateway, runs) in gateways.iter().zip(&mut runs) {
                 let arguments = [&[gateway.address.as_str(), BATCH_ROWS], *columns].concat();
                 let run = Run::measure(gateway.pid(), || client::read("flight/read_flight.py", &arguments))?;
                 ensure!(run.read.rows == ROWS, "a reader saw {} rows of {ROWS}", run.read.rows);
                 runs.push(run);
             }
         }
-        let peers = BTreeMap::from([("local disk".to_owned(), client::rate(&theirs))]);
-        let line = Line::rate(*what, "GB/s", client::rate(&ours), client::total_cpu(&ours), peers);
-        lines.push(line.must_reach(*goal));
+        let [network, lent, disk] = &runs;
+        for (way, ours) in [("over TCP", network), ("short-circuit", lent)] {
+            let peers = BTreeMap::from([("local disk".to_owned(), client::rate(disk))]);
+            let what = format!("{what}, {way}");
+            let line = Line::rate(what, "GB/s", client::rate(ours), client::total_cpu(ours), peers);
+            lines.push(line.must_reach(*goal));
+        }
     }
     Ok(Report {
         title: format!(

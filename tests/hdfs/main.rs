@@ -11,3 +11,4 @@ mod reader;
 mod reading;
 mod secure;
 mod served;
+mod shortcircuit;

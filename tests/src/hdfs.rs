@@ -76,8 +76,14 @@ impl Bed {
     }
 
     /// What a Java program needs to talk to it, but for [`conf`](Self::conf).
-    pub fn class_path(&self) -> String {
-        std::fs::read_to_string(built().join("classpath")).unwrap().trim().to_owned()
+    pub fn class_path(&self) -> &str {
+        self.says("classpath")
+    }
+
+    /// What makes a client take the files that DataNodes lend, those of a bed that was started with
+    /// `--short-circuit`.
+    pub fn short_circuit(&self) -> [(&'static str, &str); 2] {
+        [("dfs.client.read.shortcircuit", "true"), ("dfs.domain.socket.path", self.says("sockets"))]
     }
 
     /// A place on disk that is gone with the HDFS.

@@ -15,6 +15,7 @@ mod object;
 mod packet;
 mod read;
 mod rpc;
+mod shortcircuit;
 mod tokens;
 mod wire;
 
@@ -74,7 +75,7 @@ impl Hdfs {
         let patience = configuration.patience();
         Ok(Self(Arc::new(Shared {
             namenodes: NameNodes::new(cluster, &configuration, config),
-            datanodes: DataNodes::new(patience.step),
+            datanodes: DataNodes::new(patience.step, configuration.short_circuit()),
             files: Files::default(),
             patience,
             uses_hostnames: configuration.uses_hostnames(),

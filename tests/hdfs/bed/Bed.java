@@ -20,6 +20,7 @@ import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.namenode.EditLogFileOutputStream;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.minikdc.MiniKdc;
+import org.apache.hadoop.net.unix.DomainSocket;
 import org.apache.hadoop.security.Credentials;
 
 /**
@@ -39,6 +40,7 @@ public final class Bed {
   private boolean ha;
   private boolean kerberos;
   private boolean erasureCoding;
+  private boolean shortCircuit;
   private int dataNodes = 3;
   private File directory;
   private final Configuration server = new HdfsConfiguration();
@@ -60,6 +62,9 @@ public final class Bed {
     String host = kerberos ? "localhost" : "127.0.0.1";
     if (kerberos) {
       secure();
+    }
+    if (shortCircuit) {
+      lend();
     }
     // A bed's data need not survive it, and a slow disk would be most of what a test waits for.
     EditLogFileOutputStream.setShouldSkipFsyncForTesting(true);
@@ -87,6 +92,7 @@ public final class Bed {
     prepare(cluster);
 
     ready.put("uri", uri);
+    ready.put("classpath", System.getProperty("java.class.path"));
     ready.put("pid", ProcessHandle.current().pid());
     ready.put("conf", new File(directory, "conf").getPath());
     ready.put("namenodes", nameNodes);
@@ -115,6 +121,7 @@ public final class Bed {
       switch (arguments[i]) {
         case "--ha" -> ha = true;
         case "--kerberos" -> kerberos = true;
+        case "--short-circuit" -> shortCircuit = true;
         case "--erasure-coding" -> erasureCoding = true;
         case "--datanodes" -> dataNodes = Integer.parseInt(arguments[++i]);
         case "-D" -> {
@@ -166,6 +173,16 @@ public final class Bed {
     ready.put("principal", USER + "@" + kdc.getRealm());
     ready.put("keytab", userKeytab.getPath());
     ready.put("tokens", new File(directory, "tokens").getPath());
+  }
+
+  /** DataNodes lend their files; that clients read them is theirs to say. */
+  private void lend() {
+    String sockets = new File(directory, "datanode._PORT").getPath();
+    // The directories above are as a test has them, and nobody else is on its machine.
+    DomainSocket.disableBindPathValidation();
+    server.set("dfs.client.read.shortcircuit", "true");
+    server.set("dfs.domain.socket.path", sockets);
+    ready.put("sockets", sockets);
   }
 
   private void configureClient(String uri, List<String> nameNodes) throws Exception {

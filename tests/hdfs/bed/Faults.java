@@ -1,4 +1,5 @@
 import java.io.File;
+import java.io.FileNotFoundException;
 import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.List;
@@ -29,6 +30,8 @@ import org.apache.hadoop.hdfs.server.datanode.DataNodeFaultInjector;
  * start-datanodes           those that were killed
  * freeze-reads N            the next so many reads of DataNodes are answered with silence
  * thaw                      they go on
+ * refuse-reads              DataNodes send nothing over the network, as if they had too many files open
+ * accept-reads              they do again
  * corrupt PATH KEEP         all replicas of all blocks of a file but so many
  * replicas PATH             how many replicas of its first block the NameNode knows
  * </pre>
@@ -80,6 +83,8 @@ final class Faults {
         DataNodeFaultInjector.set(ice);
       }
       case "thaw" -> ice.thawed.countDown();
+      case "refuse-reads" -> DataNodeFaultInjector.set(new Crowd());
+      case "accept-reads" -> DataNodeFaultInjector.set(new DataNodeFaultInjector());
       case "corrupt" -> corrupt(words[1], Integer.parseInt(words[2]));
       case "replicas" -> {
         BlockLocation[] blocks = files().getFileBlockLocations(new Path(words[1]), 0, 1);
@@ -99,7 +104,7 @@ final class Faults {
       left = new AtomicInteger(reads);
     }
 
-    @Override
+    // Overrides nothing before Hadoop 3.4, where nobody asks.
     public void delayGetMetaDataInputStream() {
       if (left.getAndDecrement() > 0) {
         try {
@@ -108,6 +113,14 @@ final class Faults {
           Thread.currentThread().interrupt();
         }
       }
+    }
+  }
+
+  /** Fails whoever is about to send a block; files are lent all the same. */
+  private static final class Crowd extends DataNodeFaultInjector {
+    @Override
+    public void throwTooManyOpenFiles() throws FileNotFoundException {
+      throw new FileNotFoundException("Too many open files");
     }
   }
 

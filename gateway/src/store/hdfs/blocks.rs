@@ -27,6 +27,12 @@ pub(super) struct Block {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Blocks(Vec<Block>);
 
+impl wire::BaseHeader {
+    pub(super) fn of(block: &Block) -> Self {
+        Self { block: block.id.clone(), token: Some(block.token.clone()) }
+    }
+}
+
 impl Blocks {
     /// `None` of a file that is encrypted, erasure-coded or still written. DataNodes are called by their
     /// names if `by_name`, otherwise by their IP addresses.

@@ -20,6 +20,8 @@ const MAX_FAILOVERS: &str = "dfs.client.failover.max.attempts";
 const HEDGE_THRESHOLD: &str = "dfs.client.hedged.read.threshold.millis";
 const USE_HOSTNAMES: &str = "dfs.client.use.datanode.hostname";
 const TRANSFER_PROTECTION: &str = "dfs.data.transfer.protection";
+const SHORT_CIRCUIT: &str = "dfs.client.read.shortcircuit";
+const DOMAIN_SOCKET: &str = "dfs.domain.socket.path";
 const ACQUIRE_FAILURES: &str = "dfs.client.max.block.acquire.failures";
 /// Where NameNodes listen when a URI names no port.
 const DEFAULT_PORT: u16 = 8020;
@@ -166,7 +168,16 @@ impl Configuration {
 
     /// Whether DataNodes are reached by their names rather than by the IP addresses that they gave.
     pub(super) fn uses_hostnames(&self) -> bool {
-        self.get(USE_HOSTNAMES).is_some_and(|said| said.eq_ignore_ascii_case("true"))
+        self.is_true(USE_HOSTNAMES)
+    }
+
+    /// Where DataNodes on this machine lend the files of their blocks, if that is wanted.
+    pub(super) fn short_circuit(&self) -> Option<&str> {
+        self.get(DOMAIN_SOCKET).filter(|path| !path.is_empty() && self.is_true(SHORT_CIRCUIT))
+    }
+
+    fn is_true(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|said| said.eq_ignore_ascii_case("true"))
     }
 
     fn get(&self, name: &str) -> Option<&str> {

@@ -25,7 +25,7 @@ const CLIENT: &str = "penstock";
 const CHECKSUM_OK: i32 = 6;
 const SUCCESS: i32 = 0;
 /// The answer to an operation has some dozen bytes, and a message when it is a refusal.
-const MAX_ANSWER_BYTES: usize = 64 << 10;
+pub(super) const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// Read in one go with what comes before data: a header and the checksums of a packet, and little of its data,
 /// for those are copied once more.
 const READ_AHEAD: usize = 2 << 10;
@@ -79,25 +79,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         block: &Block,
         range: &Range<u64>,
     ) -> Result<Checksums, TransferError> {
-        let base = wire::BaseHeader { block: block.id.clone(), token: Some(block.token.clone()) };
         let question = wire::ReadBlock {
-            header: wire::OperationHeader { base, client: CLIENT.to_owned() },
+            header: wire::OperationHeader { base: wire::BaseHeader::of(block), client: CLIENT.to_owned() },
             offset: range.start,
             length: range.end - range.start,
         };
-        let mut said = BytesMut::with_capacity(256);
-        said.put_u16(TRANSFER_VERSION);
-        said.put_u8(READ_BLOCK);
-        said.put_slice(&question.encode_length_delimited_to_vec());
-        self.send(&said).await?;
-
-        let answer = self.message().await?;
-        let answer = wire::OperationAnswer::decode(answer).map_err(TransferError::Answer)?;
-        if answer.status != SUCCESS {
-            let message = answer.message.filter(|message| !message.is_empty());
-            let message = message.unwrap_or_else(|| format!("status {}", answer.status));
-            return Err(TransferError::Refused { message });
-        }
+        self.send(&operation(READ_BLOCK, &question)).await?;
+        let answer = accepted(&self.message().await?)?;
         Ok(Checksums::of(answer.checksums)?)
     }
 
@@ -230,6 +218,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let sending = timeout(self.silence, self.stream.write_all(bytes));
         sending.await.map_err(|_| TransferError::Silent(self.silence))?.map_err(TransferError::Broken)
     }
+}
+
+/// What a DataNode is told to do, as it reads it.
+pub(super) fn operation(code: u8, question: &impl prost::Message) -> BytesMut {
+    let mut said = BytesMut::with_capacity(256);
+    said.put_u16(TRANSFER_VERSION);
+    said.put_u8(code);
+    said.put_slice(&question.encode_length_delimited_to_vec());
+    said
+}
+
+/// Its answer, unless that is a refusal.
+pub(super) fn accepted(answer: &[u8]) -> Result<wire::OperationAnswer, TransferError> {
+    let answer = wire::OperationAnswer::decode(answer).map_err(TransferError::Answer)?;
+    if answer.status != SUCCESS {
+        let message = answer.message.filter(|message| !message.is_empty());
+        let message = message.unwrap_or_else(|| format!("status {}", answer.status));
+        return Err(TransferError::Refused { message });
+    }
+    Ok(answer)
 }
 
 async fn read(

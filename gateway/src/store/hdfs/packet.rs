@@ -82,7 +82,7 @@ impl Checksums {
     }
 
     /// Bytes of the checksums of some data, which begin a chunk.
-    fn of_data(self, data_bytes: usize) -> usize {
+    pub(super) fn of_data(self, data_bytes: usize) -> usize {
         if self.algorithm.is_some() { data_bytes.div_ceil(self.chunk_bytes) * CHECKSUM_BYTES } else { 0 }
     }
 

@@ -179,6 +179,15 @@ pub(super) struct BaseHeader {
     pub(super) token: Option<Token>,
 }
 
+/// `OpRequestShortCircuitAccessProto`
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct RequestFiles {
+    #[prost(message, required, tag = "1")]
+    pub(super) header: BaseHeader,
+    #[prost(uint32, required, tag = "2")]
+    pub(super) newest_layout: u32,
+}
+
 /// `ClientOperationHeaderProto`
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct OperationHeader {
@@ -225,6 +234,9 @@ pub(super) struct OperationAnswer {
     pub(super) checksums: Option<ChecksumInfo>,
     #[prost(string, optional, tag = "5")]
     pub(super) message: Option<String>,
+    /// Of the files that go along.
+    #[prost(uint32, optional, tag = "6")]
+    pub(super) layout: Option<u32>,
 }
 
 /// `PacketHeaderProto`

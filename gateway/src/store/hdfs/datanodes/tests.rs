@@ -6,7 +6,7 @@ fn address(name: &str) -> Address {
 
 #[test]
 fn the_nearest_replica_is_asked_unless_it_failed_or_is_being_asked() {
-    let nodes = DataNodes::new(Duration::from_secs(1));
+    let nodes = DataNodes::new(Duration::from_secs(1), None);
     let replicas = ["a", "b", "c"].map(address);
     let names = |asked: &Asked| nodes.order(&replicas, asked).concat();
     let asked = Asked::default();
