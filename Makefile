@@ -33,7 +33,8 @@ demo-hdfs: develop
 develop: $(VENV)/.ready
 	cargo build --profile quick -p penstock -p penstock-tf-op
 	mkdir -p $(PACKAGE)/penstock/_native
-	cp target/quick/penstock target/quick/libpenstock_tf.so $(PACKAGE)/penstock/_native/
+	# Not written over: what runs from there keeps what it has.
+	install target/quick/penstock target/quick/libpenstock_tf.so $(PACKAGE)/penstock/_native/
 
 $(VENV)/.ready: tests/python/requirements.txt $(PACKAGE)/pyproject.toml
 	$(PYTHON) -m venv $(VENV)

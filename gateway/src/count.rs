@@ -8,6 +8,7 @@
 mod bloom;
 mod bounds;
 mod leaf;
+mod nulls;
 mod pages;
 mod state;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use penstock_proto::{Code, Error, SnapshotId};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 
+pub use self::nulls::nulls;
 use self::pages::Left;
 pub use self::state::{State, StateError};
 use crate::dataset::{Block, Filter, Snapshot};

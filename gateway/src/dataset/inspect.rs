@@ -24,6 +24,8 @@ pub struct Inspection {
     /// Bytes of all columns once decoded, estimated.
     pub decoded_bytes: u64,
     pub schema: SchemaRef,
+    /// Nulls of each column, where they are known.
+    pub nulls: Vec<Option<u64>>,
     /// What more is to be said of each column.
     pub notes: Vec<String>,
     /// What a filter passes; order and plan are of these rows.
@@ -68,6 +70,7 @@ impl Inspection {
             bytes: snapshot.bytes(),
             decoded_bytes: shapes.iter().fold(0, |sum, shape| sum.saturating_add(shape.bytes)),
             schema: snapshot.schema.clone(),
+            nulls: Vec::new(),
             notes: Vec::new(),
             filtered,
             order,
@@ -77,6 +80,12 @@ impl Inspection {
             window_rows: plan.window_rows(),
             quality: (order.shuffle != Shuffle::None).then(|| plan.quality(0)).flatten(),
         })
+    }
+
+    /// Says how many nulls columns hold.
+    #[must_use]
+    pub fn with_nulls(self, nulls: Vec<Option<u64>>) -> Self {
+        Self { nulls, ..self }
     }
 
     /// Says more of every column, by the type that a reader of the gateway gets.
@@ -98,8 +107,15 @@ impl fmt::Display for Inspection {
         writeln!(f, "  columns")?;
         let width = self.schema.fields().iter().map(|field| field.name().chars().count()).max().unwrap_or(0);
         for (index, field) in self.schema.fields().iter().enumerate() {
-            let null = if field.is_nullable() { ", may be null" } else { "" };
-            let note = self.notes.get(index).map(|note| format!(": {note}")).unwrap_or_default();
+            let null = match self.nulls.get(index) {
+                Some(Some(0)) => String::new(),
+                Some(Some(1)) => ", 1 null".to_owned(),
+                Some(Some(nulls)) => format!(", {nulls} nulls"),
+                Some(None) | None if field.is_nullable() => ", may be null".to_owned(),
+                Some(None) | None => String::new(),
+            };
+            let with = if null.is_empty() { "" } else { ", its nulls as nulls= says" };
+            let note = self.notes.get(index).map(|note| format!(": {note}{with}")).unwrap_or_default();
             writeln!(f, "    {:width$}  {}{null}{note}", field.name(), field.data_type())?;
         }
         if let Some(filtered) = &self.filtered {

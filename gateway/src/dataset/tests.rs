@@ -235,6 +235,9 @@ async fn an_inspection_reads_well() {
     let snapshot = dataset.snapshot().await.unwrap();
     let order = crate::plan::tests::order(4, penstock_proto::Shuffle::Rows);
     let inspection = inspect::Inspection::new(dataset.location(), &snapshot, order, None).unwrap();
+    let nulls = crate::count::nulls(&snapshot).await.unwrap();
+    assert_eq!(nulls, [Some(0), Some(15)]);
+    let inspection = inspection.with_nulls(nulls).with_notes(|data_type| format!("fed as {data_type}"));
     let text = inspection.to_string();
     let text = text.replace(directory.0.path().to_str().unwrap(), "DIR").replace(snapshot.id.as_str(), "ID");
     let bytes = format!("{:.1} KiB", snapshot.bytes() as f64 / 1024.0);
@@ -245,8 +248,8 @@ async fn an_inspection_reads_well() {
       blocks    4 of 4 row groups
       rows      31 (about 318 bytes decoded)
       columns
-        id     Int32
-        label  Utf8, may be null
+        id     Int32: fed as Int32
+        label  Utf8, 15 nulls: fed as Utf8, its nulls as nulls= says
       epoch     7 steps of 4 rows, shuffle rows, remainder drop (3 rows left out)
       lanes     4, windows of 17 rows
       shuffled  rows move 27.4 % of the dataset (by chance 33.3 %)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use penstock_daemon::Budget;
 use penstock_gateway::config::{ConfigFile, DEFAULT_MEMORY_BYTES};
-use penstock_gateway::count::Counter;
+use penstock_gateway::count::{Counter, nulls};
 use penstock_gateway::dataset::inspect::{Filtered, Inspection};
 use penstock_gateway::dataset::{Dataset, Snapshot};
 use penstock_gateway::plan::Order;
@@ -78,6 +78,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         };
         let inspection =
             Inspection::new(dataset.location(), &snapshot, order, filtered).with_context(|| uri.clone())?;
+        let inspection = inspection.with_nulls(runtime.block_on(nulls(&snapshot))?);
         let inspection = inspection.with_notes(|data_type| match penstock_sidecar::fed_as(data_type) {
             Ok(tensor) => format!("fed as {tensor}"),
             Err(advice) => format!("cannot be fed, {advice}"),

@@ -101,15 +101,22 @@ impl Start {
 
 /// An epoch without a step would train on nothing, or for ever on nothing.
 fn check_steps(request: &Request, subscription: &Subscription) -> Result<(), Error> {
-    let info = &subscription.info;
-    if info.steps > 0 || (info.rows == 0 && request.epochs.is_some()) {
-        return Ok(());
-    }
-    Err(Error::new(
-        Code::InvalidFeed,
-        format!(
+    let (info, feed) = (&subscription.info, &request.feed.feed);
+    let message = match &feed.filter {
+        _ if info.steps > 0 => return Ok(()),
+        Some(filter) if info.rows == 0 => {
+            format!(
+                "no row of dataset \"{}\" passes the filter {filter}: look what is in its columns",
+                feed.dataset
+            )
+        }
+        None if info.rows == 0 => {
+            format!("dataset \"{}\" has no rows: look where its files are", feed.dataset)
+        }
+        _ => format!(
             "dataset \"{}\" has {} rows, less than one global batch of {}: lower batch_size, or set remainder to \"pad\" or \"keep\"",
-            request.feed.feed.dataset, info.rows, request.feed.feed.batch_size
+            feed.dataset, info.rows, feed.batch_size
         ),
-    ))
+    };
+    Err(Error::new(Code::InvalidFeed, message))
 }
