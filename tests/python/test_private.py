@@ -181,6 +181,16 @@ def test_nothing_is_left_of_a_script_however_it_ends(data, how):
     assert gone_within(5, pids), "shared memory goes with the processes that map it"
 
 
+def test_what_killed_scripts_left_is_swept_and_nothing_that_lives(tmp_path):
+    for name in ("penstock-1-dead", "penstock-2-living"):
+        (tmp_path / name).mkdir()
+    # No process of these numbers needs to be seen: whoever lives may be in another container.
+    _daemons._locked(tmp_path / "penstock-1-dead").close()
+    with _daemons._locked(tmp_path / "penstock-2-living"):
+        _daemons._sweep(tmp_path)
+        assert [left.name for left in tmp_path.iterdir()] == ["penstock-2-living"]
+
+
 def test_a_killed_sidecar_is_said_and_a_new_feed_gets_a_new_one(data):
     feed = penstock.feed(data, batch_size=10, columns=["id"], epochs=None)
     iterator = iter(feed)

@@ -7,6 +7,7 @@ they end when their last feed is closed, when the process ends, and when it is k
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import selectors
 import shutil
@@ -16,7 +17,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Optional
+from typing import BinaryIO, Optional
 
 from . import _native
 from .errors import FeedError, SidecarError
@@ -25,6 +26,8 @@ READY_SECONDS = 60.0
 GRACE_SECONDS = 5.0
 _READY = "listening on "
 _PREFIX = "penstock-"
+#: Held by whoever uses a directory: a process of another container has no number here, and its lock is seen.
+_LOCK = "lock"
 
 #: What a gateway serves: names of datasets and where their files are.
 Served = tuple[tuple[str, str], ...]
@@ -90,6 +93,7 @@ class Daemons:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.directory: Optional[Path] = None
+        self.directory_lock: Optional[BinaryIO] = None
         self.sidecar: Optional[Daemon] = None
         self.sidecar_users = 0
         self.gateways: dict[Served, tuple[Daemon, int]] = {}
@@ -151,15 +155,28 @@ class Daemons:
             base = base if len(base) <= 50 else "/tmp"
             _sweep(Path(base))
             self.directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{self.pid}-", dir=base))
+            self.directory_lock = _locked(self.directory)
         return self.directory
+
+
+def _locked(directory: Path) -> BinaryIO:
+    """Holds a directory for as long as what is returned is open, and this process's children are."""
+    lock = open(directory / f"{_LOCK}.new", "wb")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    # Seen only once it is held.
+    os.rename(lock.name, directory / _LOCK)
+    return lock
 
 
 def _sweep(base: Path) -> None:
     """Removes what processes that were killed left behind."""
-    for left in base.glob(f"{_PREFIX}*-*"):
-        pid = left.name[len(_PREFIX) :].split("-")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            shutil.rmtree(left, ignore_errors=True)
+    for lock in base.glob(f"{_PREFIX}*-*/{_LOCK}"):
+        try:
+            with open(lock, "rb") as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:
+            continue
 
 
 _current: Optional[Daemons] = None
