@@ -22,9 +22,9 @@ use tonic::transport::Endpoint;
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 pub(crate) struct Served {
-    location: String,
-    drain: Drain,
-    lanes: Option<u32>,
+    pub(crate) location: String,
+    pub(crate) drain: Drain,
+    pub(crate) lanes: Option<u32>,
 }
 
 impl Served {

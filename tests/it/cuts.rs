@@ -7,12 +7,12 @@ use penstock_daemon::Drain;
 use penstock_gateway::{Config, Gateway};
 use penstock_proto::TicketKey;
 use penstock_tests::data::{self, Shape};
+use penstock_tests::trainer::feed_ranks;
 use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::cutter::{Cut, Cutter, Frame, From, How};
 use crate::sidecar_bed::{Bed, LONG, are_all, global, ids_of};
-use crate::trainer::feed_ranks;
 
 const HOWS: [How; 3] = [How::Closed { is_whole: false }, How::Closed { is_whole: true }, How::Reset];
 

@@ -4,13 +4,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use penstock_tests::trainer::LONG;
 use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy, sink};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-
-use crate::trainer::LONG;
 
 /// What a client says first.
 const PREFACE_BYTES: usize = 24;

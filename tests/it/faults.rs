@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use penstock_tests::data::{self, Shape};
 use penstock_tests::process::Daemon;
+use penstock_tests::trainer::feed_ranks;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::sidecar_bed::{Fed, LONG, are_all, global, ids_of, open, read_some};
-use crate::trainer::feed_ranks;
 
 const MIB: u64 = 1 << 20;
 /// Enough for the streams of both ranks, so that one gateway can serve them alone.

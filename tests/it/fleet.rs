@@ -7,11 +7,11 @@ use std::thread;
 use penstock_sidecar::TlsConfig as Trust;
 use penstock_tests::data::{self, Shape};
 use penstock_tests::process::Daemon;
+use penstock_tests::trainer::feed_ranks;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::sidecar_bed::{Bed, Fed, are_all, global, ids_of};
-use crate::trainer::feed_ranks;
 
 /// Large enough that nothing between a file and a trainer holds what is left when three tenths are read.
 const SHAPE: Shape = Shape { files: 4, rows_per_file: 4_500, row_group: 60, payload: Some(8192) };

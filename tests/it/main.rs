@@ -14,5 +14,4 @@ mod gateway;
 mod readers;
 mod sidecar;
 mod sidecar_bed;
-mod trainer;
 mod transports;

@@ -9,7 +9,7 @@ use penstock_tests::data::{self, Shape};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub(crate) use crate::trainer::{Fed, LONG, are_all, ids_of, open, read, read_some};
+pub(crate) use penstock_tests::trainer::{Fed, LONG, are_all, ids_of, open, read, read_some};
 
 /// An in-process gateway that serves `d`, and a sidecar.
 pub(crate) struct Bed {

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use penstock_gateway::config::CloudConfig;
 use penstock_proto::{Code, Error};
 use penstock_tests::data::{self, Shape};
 use penstock_tests::process::Daemon;
+use tokio::task;
 
+use crate::reader::LONG;
 use crate::served::{LARGE, Served, WIDE, assert_whole, config, dataset, refusal};
 use crate::store::{Answer, Asked, Sort, Store};
 
@@ -93,6 +96,38 @@ async fn a_store_is_left_alone_as_long_as_it_asks() {
     dataset(URI, &config(&store.endpoint(), &[])).snapshot().await.unwrap();
     let lists = store.seen(Sort::List);
     assert!(lists[1].at - lists[0].at >= Duration::from_secs(2), "{lists:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_asks_to_slow_down_is_asked_less_at_once_and_then_more_again() {
+    let is_busy = Arc::new(AtomicBool::new(false));
+    let busy = Arc::clone(&is_busy);
+    let (store, _directory) = store(LARGE, move |asked| match asked.sort {
+        Sort::Get if busy.load(Ordering::SeqCst) => Answer::Refusal(503, "SlowDown", None),
+        _ => Answer::Right,
+    })
+    .await;
+    let endpoint = format!("aws_endpoint={}", store.endpoint());
+    let settings = ["--store-option", &endpoint, "--store-option", "aws_skip_signature=true", "--cache", "0"];
+    let serving = ["--dataset", "d=s3://lake/data", "--admin", "127.0.0.1:0"];
+    // The store answers meanwhile.
+    let gateway = task::block_in_place(|| Daemon::gateway(&[&settings[..], &serving].concat()));
+    let limit = || task::block_in_place(|| gateway.metric("penstock_gateway_store_limit")).unwrap();
+    let at_first = limit();
+    assert!(at_first >= 16.0, "{at_first}");
+
+    is_busy.store(true, Ordering::SeqCst);
+    let location = gateway.address.clone();
+    let reading = tokio::spawn(async move { Served::elsewhere(&location).epoch(2).await });
+    let began = Instant::now();
+    while limit() > 1.0 {
+        assert!(began.elapsed() < LONG, "{} at once", limit());
+        task::yield_now().await;
+    }
+    is_busy.store(false, Ordering::SeqCst);
+    assert_whole(&reading.await.unwrap().unwrap(), LARGE);
+    let at_last = limit();
+    assert!(at_last >= 4.0, "a round of successes is one more: {at_last}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -251,7 +286,7 @@ async fn the_binary_takes_settings_and_counts() {
     };
     let (store, _directory) = store(SMALL, once).await;
     let endpoint = format!("aws_endpoint={}", store.endpoint());
-    let metrics = tokio::task::spawn_blocking(move || {
+    let metrics = task::spawn_blocking(move || {
         let settings = ["--store-option", &endpoint, "--store-option", "aws_skip_signature=true"];
         let serving = ["--dataset", "d=s3://lake/data", "--admin", "127.0.0.1:0"];
         let gateway = Daemon::gateway(&[settings, serving].concat());

@@ -1,5 +1,6 @@
 //! Datasets in object stores, and gateways that serve them.
 
+use penstock_daemon::Drain;
 use penstock_gateway::Config;
 use penstock_gateway::config::{CloudConfig, HdfsConfig};
 use penstock_gateway::dataset::Dataset;
@@ -45,6 +46,11 @@ pub(crate) async fn refusal(uri: &str, cloud: &CloudConfig) -> Error {
 impl Served {
     pub(crate) async fn new(uri: &str, cloud: CloudConfig) -> Self {
         Self::over(Config { cloud, ..Config::new("127.0.0.1:0") }, uri, None).await.unwrap()
+    }
+
+    /// A gateway that somebody else has started.
+    pub(crate) fn elsewhere(location: &str) -> Self {
+        Self { location: location.to_owned(), drain: Drain::new(), lanes: None }
     }
 
     /// Of every lane there are bytes ahead: one alone bounds what was read when its reader waits.

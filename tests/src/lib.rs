@@ -7,3 +7,4 @@ pub mod hdfs;
 pub mod moto;
 pub mod process;
 pub mod real;
+pub mod trainer;

@@ -21,8 +21,11 @@ use tonic::transport::server::TcpIncoming;
 
 use super::StartError;
 
-/// How soon a peer that vanished is noticed.
+/// A peer that is silent for so long is asked whether it is there, by way of its kernel: one that stalls is.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+/// So often it is asked again, and one that has not answered by then is gone: its streams' memory comes back.
+const ASKED_AGAIN: u32 = 4;
+const BETWEEN_ASKING: Duration = Duration::from_secs(15);
 /// Who has not finished a TLS handshake by then, or not begun on a Unix socket, is hung up on.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
@@ -82,7 +85,11 @@ impl Listener {
             io::ErrorKind::AddrInUse => StartError::InUse { address: address.to_owned() },
             _ => StartError::Listen { address: address.to_owned(), source },
         })?;
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).with_keepalive(Some(KEEPALIVE));
+        let incoming = TcpIncoming::from(listener)
+            .with_nodelay(Some(true))
+            .with_keepalive(Some(KEEPALIVE))
+            .with_keepalive_interval(Some(BETWEEN_ASKING))
+            .with_keepalive_retries(Some(ASKED_AGAIN));
         Ok((Self::Tcp { incoming, tls }, bound))
     }
 

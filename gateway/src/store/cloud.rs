@@ -59,8 +59,8 @@ impl Bucket {
         if let Some(longest) = provider::retry_timeout(config)? {
             patience.longest = longest;
         }
-        let (pace, metrics) =
-            (Arc::new(Pace::new()), Arc::new(StoreMetrics::new(address.root.trim_end_matches('/'))));
+        let metrics = Arc::new(StoreMetrics::new(address.root.trim_end_matches('/')));
+        let pace = Arc::new(Pace::new(metrics.limit.clone()));
         let connector = Connector::new(Arc::clone(&pace), Arc::clone(&metrics), patience);
         let client = provider::client(address, config, connector)?;
         let (address, lateness) = (address.clone(), Lateness::new());

@@ -1,8 +1,8 @@
 //! What is counted of every store.
 
-use metrics::{Counter, Unit, counter, describe_counter};
+use metrics::{Counter, Gauge, Unit, counter, describe_counter, describe_gauge, gauge};
 
-/// The counters of one store.
+/// The metrics of one store.
 pub(super) struct StoreMetrics {
     /// Its URI without a path.
     pub(super) store: String,
@@ -11,6 +11,7 @@ pub(super) struct StoreMetrics {
     pub(super) throttled: Counter,
     pub(super) hedged: Counter,
     pub(super) bytes: Counter,
+    pub(super) limit: Gauge,
 }
 
 impl StoreMetrics {
@@ -36,6 +37,11 @@ impl StoreMetrics {
             "Late requests that were made a second time beside the first"
         );
         describe_counter!("penstock_gateway_store_bytes_total", Unit::Bytes, "Bytes received");
+        describe_gauge!(
+            "penstock_gateway_store_limit",
+            Unit::Count,
+            "Requests that an object store is asked at once, at most: fewer after it asked to slow down"
+        );
         let store = store.to_owned();
         Self {
             requests: counter!("penstock_gateway_store_requests_total", "store" => store.clone()),
@@ -43,6 +49,7 @@ impl StoreMetrics {
             throttled: counter!("penstock_gateway_store_throttled_total", "store" => store.clone()),
             hedged: counter!("penstock_gateway_store_hedged_total", "store" => store.clone()),
             bytes: counter!("penstock_gateway_store_bytes_total", "store" => store.clone()),
+            limit: gauge!("penstock_gateway_store_limit", "store" => store.clone()),
             store,
         }
     }

@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use metrics::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
@@ -19,6 +20,8 @@ const MOST: usize = 64;
 /// The pace of one store.
 pub(super) struct Pace {
     turns: Arc<Semaphore>,
+    /// Where the limit is told.
+    told: Gauge,
     state: Mutex<State>,
 }
 
@@ -42,9 +45,11 @@ pub(super) struct Turn {
 }
 
 impl Pace {
-    pub(super) fn new() -> Self {
+    /// Tells its limit by `told`.
+    pub(super) fn new(told: Gauge) -> Self {
+        told.set(FIRST as f64);
         let state = State { limit: FIRST, owed: 0, successes: 0, era: 0, resume: Instant::now() };
-        Self { turns: Arc::new(Semaphore::new(FIRST)), state: Mutex::new(state) }
+        Self { turns: Arc::new(Semaphore::new(FIRST)), told, state: Mutex::new(state) }
     }
 
     /// Waits behind those who came before.
@@ -80,6 +85,7 @@ impl Turn {
         if state.successes >= state.limit && state.limit < MOST {
             state.successes = 0;
             state.limit += 1;
+            self.pace.told.set(state.limit as f64);
             match state.owed.checked_sub(1) {
                 Some(owed) => state.owed = owed,
                 None => self.pace.turns.add_permits(1),
@@ -100,6 +106,7 @@ impl Turn {
         state.successes = 0;
         let fewer = state.limit / 2;
         state.limit -= fewer;
+        self.pace.told.set(state.limit as f64);
         let withdrawn = self.pace.turns.forget_permits(fewer);
         state.owed += fewer - withdrawn;
         Some(state.limit)
@@ -132,7 +139,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_complaint_of_many_requests_halves_once() {
-        let pace = Arc::new(Pace::new());
+        let pace = Arc::new(Pace::new(Gauge::noop()));
         let under_way = turns(&pace, FIRST).await;
         assert!(!pace.has_room());
         assert_eq!(under_way[0].throttled(None), Some(FIRST / 2));
@@ -148,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_never_stops_and_it_recovers() {
-        let pace = Arc::new(Pace::new());
+        let pace = Arc::new(Pace::new(Gauge::noop()));
         for _ in 0..20 {
             pace.turn().await.throttled(None);
         }
@@ -161,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_asks_before_the_time_that_was_named() {
-        let pace = Arc::new(Pace::new());
+        let pace = Arc::new(Pace::new(Gauge::noop()));
         let began = Instant::now();
         pace.turn().await.throttled(Some(Duration::from_millis(50)));
         assert!(!pace.has_room());

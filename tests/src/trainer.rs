@@ -1,4 +1,4 @@
-//! A trainer, which is the ring's own consumer: what the tests that feed one share.
+//! A trainer, which is the ring's own consumer: what suites that feed one share.
 
 use std::path::Path;
 use std::sync::{Arc, Barrier};
@@ -7,29 +7,30 @@ use std::time::Duration;
 
 use arrow::array::AsArray as _;
 use penstock_ring::{Batch, ColumnView, Consumer};
-use penstock_tests::data;
 use serde_json::{Value, json};
 
+use crate::data;
+
 /// Longer than any step takes here.
-pub(crate) const LONG: Duration = Duration::from_secs(120);
+pub const LONG: Duration = Duration::from_secs(120);
 
 /// What a trainer keeps of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fed {
-    pub(crate) epoch: u64,
-    pub(crate) step: u64,
-    pub(crate) ids: Vec<i64>,
+pub struct Fed {
+    pub epoch: u64,
+    pub step: u64,
+    pub ids: Vec<i64>,
     /// Of `_valid`, if there is one.
-    pub(crate) valid: Option<Vec<bool>>,
+    pub valid: Option<Vec<bool>>,
 }
 
-pub(crate) fn open(socket: &Path, feed: &Value, epochs: u64) -> Consumer {
+pub fn open(socket: &Path, feed: &Value, epochs: u64) -> Consumer {
     let request = json!({"version": 1, "name": "test", "feed": feed, "epochs": epochs});
     Consumer::open(socket, &request.to_string(), LONG).unwrap()
 }
 
 /// Feeds every rank of a world; `disturb` comes when each has read three tenths of its steps.
-pub(crate) fn feed_ranks(socket: &Path, feed: &Value, world: u32, disturb: impl FnOnce()) -> Vec<Vec<Fed>> {
+pub fn feed_ranks(socket: &Path, feed: &Value, world: u32, disturb: impl FnOnce()) -> Vec<Vec<Fed>> {
     let reached = Arc::new(Barrier::new(world as usize + 1));
     let ranks: Vec<_> = (0..world)
         .map(|rank| {
@@ -57,12 +58,12 @@ fn interrupted(socket: &Path, feed: &Value, reached: &Barrier) -> Vec<Fed> {
 }
 
 /// Reads to the end, one batch at a time.
-pub(crate) fn read(consumer: &Consumer) -> Vec<Fed> {
+pub fn read(consumer: &Consumer) -> Vec<Fed> {
     read_some(consumer, usize::MAX)
 }
 
 /// Reads so many batches, or to the end.
-pub(crate) fn read_some(consumer: &Consumer, batches: usize) -> Vec<Fed> {
+pub fn read_some(consumer: &Consumer, batches: usize) -> Vec<Fed> {
     let description: Value = serde_json::from_str(consumer.description()).unwrap();
     let names: Vec<_> =
         description["columns"].as_array().unwrap().iter().map(|column| column["name"].clone()).collect();
@@ -97,7 +98,7 @@ fn ids(column: &ColumnView<'_>) -> Vec<i64> {
 }
 
 /// The ids that count in an epoch, in order.
-pub(crate) fn ids_of(batches: &[Fed], epoch: u64) -> Vec<i64> {
+pub fn ids_of(batches: &[Fed], epoch: u64) -> Vec<i64> {
     let of_epoch = batches.iter().filter(|batch| batch.epoch == epoch);
     let counting = |batch: &Fed| {
         let valid = batch.valid.clone().unwrap_or_else(|| vec![true; batch.ids.len()]);
@@ -107,7 +108,7 @@ pub(crate) fn ids_of(batches: &[Fed], epoch: u64) -> Vec<i64> {
 }
 
 /// Whether `ids` are 0..rows, each once, in whatever order.
-pub(crate) fn are_all(ids: &[i64], rows: usize) -> bool {
+pub fn are_all(ids: &[i64], rows: usize) -> bool {
     let mut sorted = ids.to_vec();
     sorted.sort_unstable();
     sorted.iter().copied().eq(0..rows as i64)
