@@ -12,6 +12,7 @@ mod footer;
 pub mod inspect;
 mod listing;
 mod location;
+mod progress;
 mod projection;
 mod schema;
 mod snapshot;
@@ -35,6 +36,8 @@ pub(crate) use self::footer::{page_index, statistics};
 use self::listing::Found;
 pub use self::location::Location;
 use self::location::Place;
+use self::progress::Counting;
+pub use self::progress::Progress;
 pub use self::projection::Projection;
 pub use self::snapshot::{Block, File, Snapshot};
 
@@ -106,6 +109,17 @@ impl Dataset {
     /// When nothing is there, or a file cannot be read, is no whole Parquet file, or has another schema
     /// than the first.
     pub async fn snapshot(&self) -> Result<Arc<Snapshot>, DatasetError> {
+        let log = |Progress { read, files }| {
+            tracing::info!(dataset = %self.name, read, files, "reading footers");
+        };
+        self.look(log).await
+    }
+
+    /// As [`snapshot`](Self::snapshot); tells how far it is, at most once a second, instead of logging it.
+    ///
+    /// # Errors
+    /// Those of [`snapshot`](Self::snapshot).
+    pub async fn look(&self, mut tell: impl FnMut(Progress) + Send) -> Result<Arc<Snapshot>, DatasetError> {
         let mut last = self.last.lock().await;
         let found = self.list().await?;
         if let Some(last) = &*last
@@ -126,8 +140,14 @@ impl Dataset {
                 }
             })
             .collect();
-        let footers: Vec<Footer> =
-            futures::stream::iter(reads).buffered(self.concurrent_footers()).try_collect().await?;
+        let mut counting = Counting::new(reads.len());
+        let said = |_: &Footer| {
+            if let Some(progress) = counting.count() {
+                tell(progress);
+            }
+        };
+        let reads = futures::stream::iter(reads).buffered(self.concurrent_footers());
+        let footers: Vec<Footer> = reads.inspect_ok(said).try_collect().await?;
         let snapshot = Arc::new(Snapshot::new(&self.origin, &found, &footers)?);
         *last = Some(Last { found, footers, snapshot: Arc::clone(&snapshot) });
         Ok(snapshot)

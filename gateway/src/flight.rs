@@ -115,7 +115,7 @@ impl Gateway {
         metrics::describe();
         let state = config.state.as_deref().map(State::open).transpose()?;
         let stores = Stores::new(config.hdfs.clone()).with_cloud(config.cloud.clone());
-        let catalog = Catalog::open(&config.datasets, &stores).await?;
+        let catalog = Catalog::open(&config.datasets, &stores, config.tell).await?;
         let places = Places::open(&config).await?;
         let fleet =
             Fleet::open(places.own, places.address, places.nearby, &config.fleet, places.scheme).await?;

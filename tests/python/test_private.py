@@ -211,3 +211,14 @@ def test_a_killed_sidecar_is_said_and_a_new_feed_gets_a_new_one(data):
 def test_the_command_line_is_the_binary(binary):
     out = subprocess.run([sys.executable, "-m", "penstock", "version"], capture_output=True, text=True, check=True)
     assert out.stdout == subprocess.run([binary, "version"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_gateway_that_is_long_in_reading_says_how_far_it_is(monkeypatch, tmp_path, capfd):
+    program = tmp_path / "penstock"
+    program.write_text("#!/bin/sh\necho 'reading train: 5 of 10 files'\necho 'listening on grpc://h:1'\nexec sleep 600\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(_daemons._native, "path", lambda name: program)
+    daemon = _daemons.Daemon("gateway", [], tmp_path)
+    daemon.end()
+    assert daemon.address == "grpc://h:1"
+    assert capfd.readouterr().err == "penstock: reading train: 5 of 10 files\n"

@@ -11,7 +11,7 @@ use penstock_proto::{Code, Error, SnapshotId};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::dataset::{Dataset, DatasetError, Snapshot};
+use crate::dataset::{Dataset, DatasetError, Progress, Snapshot};
 use crate::store::Stores;
 
 /// A dataset is not listed again before this has passed.
@@ -50,8 +50,12 @@ pub enum CatalogError {
 }
 
 impl Catalog {
-    /// Looks at every dataset once, so that a wrong path is known before anyone asks.
-    pub(crate) async fn open(datasets: &[(String, String)], stores: &Stores) -> Result<Self, CatalogError> {
+    /// Looks at every dataset once, so that a wrong path is known before anyone asks. Tells how far it is.
+    pub(crate) async fn open(
+        datasets: &[(String, String)],
+        stores: &Stores,
+        tell: fn(&str),
+    ) -> Result<Self, CatalogError> {
         if datasets.is_empty() {
             return Err(CatalogError::Empty);
         }
@@ -62,7 +66,8 @@ impl Catalog {
             }
             let broken = |source| CatalogError::Dataset { name: name.clone(), source };
             let dataset = Dataset::open(name.as_str(), uri, stores).map_err(broken)?;
-            let snapshot = dataset.snapshot().await.map_err(broken)?;
+            let say = |Progress { read, files }| tell(&format!("reading {name}: {read} of {files} files"));
+            let snapshot = dataset.look(say).await.map_err(broken)?;
             tracing::info!(dataset = %name, location = %dataset.location(), files = snapshot.files.len(),
                 rows = snapshot.rows(), snapshot = %snapshot.id, "serving");
             let seen = Seen { at: Instant::now(), kept: VecDeque::from([snapshot]), older: Vec::new() };

@@ -1,7 +1,8 @@
 //! What `gateway` and `sidecar` have in common: logs, admin port, ready line, drain.
 //!
 //! In: options and a start. Out: an exit code, after the drain. The promise: standard output carries the
-//! ready lines alone, the admin port's before the daemon's own, each when it is true.
+//! ready lines alone, the admin port's before the daemon's own, each when it is true, and before the last how far
+//! it is.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -68,6 +69,12 @@ pub(crate) fn serve(
         stop.drain(&drain, options.drain).await?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Says how far a daemon is that is not ready yet.
+pub(crate) fn tell(line: &str) {
+    // Nobody may be listening: it is the ready line that must be heard.
+    let _unheard = say(line);
 }
 
 async fn resolve(address: &str) -> anyhow::Result<std::net::SocketAddr> {

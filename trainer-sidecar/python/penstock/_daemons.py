@@ -13,6 +13,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -25,6 +26,7 @@ from .errors import FeedError, SidecarError
 READY_SECONDS = 60.0
 GRACE_SECONDS = 5.0
 _READY = "listening on "
+_BUSY = "reading "
 _PREFIX = "penstock-"
 #: Held by whoever uses a directory: a process of another container has no number here, and its lock is seen.
 _LOCK = "lock"
@@ -56,13 +58,19 @@ class Daemon:
         pipe = self.process.stdout
         assert pipe is not None
         deadline = time.monotonic() + READY_SECONDS
-        text = b""
+        text, said = b"", 0
         with selectors.DefaultSelector() as selector:
             selector.register(pipe, selectors.EVENT_READ)
             while True:
-                for line in text.decode(errors="replace").splitlines():
-                    if line.startswith(_READY) and text.endswith(b"\n"):
+                lines = text.decode(errors="replace").split("\n")[:-1]
+                for line in lines[said:]:
+                    if line.startswith(_READY):
                         return line[len(_READY) :].strip()
+                    if line.startswith(_BUSY):
+                        # Whoever gets on has time; who waits for it sees why.
+                        print(f"penstock: {line}", file=sys.stderr, flush=True)
+                        deadline = time.monotonic() + READY_SECONDS
+                said = len(lines)
                 if not selector.select(max(deadline - time.monotonic(), 0)):
                     raise SidecarError(f"the {self.name} was not ready within {READY_SECONDS:.0f} s: {self._last_words()}")
                 part = os.read(pipe.fileno(), 4096)

@@ -190,7 +190,7 @@ async fn a_stranger_a_full_gateway_and_one_that_leaves_are_done_without() {
 /// Bytes that a stream of a whole feed leases.
 async fn leased(stage: &Stage, feed: &str) -> u64 {
     let stores = Stores::new(stage.config.hdfs.clone());
-    let catalog = Catalog::open(&stage.config.datasets, &stores).await.unwrap();
+    let catalog = Catalog::open(&stage.config.datasets, &stores, |_| {}).await.unwrap();
     let snapshot = catalog.snapshot("d", None).await.unwrap();
     let budget = Budget::new(1 << 20);
     let shared = Shared::new(&budget, 0);

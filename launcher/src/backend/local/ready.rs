@@ -5,6 +5,8 @@
 pub(super) enum Said {
     /// A daemon serves at this address, `grpc://HOST:PORT` or `unix:PATH`.
     Listening(String),
+    /// A daemon is not ready yet, and says how far it is.
+    Reading(String),
     /// A daemon's metrics are below this URL.
     Admin(String),
     /// TensorBoard shows its page here.
@@ -18,6 +20,9 @@ pub(super) type Wanted = fn(&str) -> Option<Said>;
 pub(super) fn of_daemon(line: &str) -> Option<Said> {
     if let Some(address) = line.strip_prefix("listening on ") {
         return Some(Said::Listening(address.trim().to_owned()));
+    }
+    if line.starts_with("reading ") {
+        return Some(Said::Reading(line.trim().to_owned()));
     }
     line.strip_prefix("admin on ").map(|url| Said::Admin(url.trim().to_owned()))
 }
@@ -42,6 +47,10 @@ mod tests {
         assert_eq!(
             of_daemon("admin on http://127.0.0.1:80"),
             Some(Said::Admin("http://127.0.0.1:80".into()))
+        );
+        assert_eq!(
+            of_daemon("reading train: 5 of 10 files"),
+            Some(Said::Reading("reading train: 5 of 10 files".into()))
         );
         assert_eq!(of_daemon("2026-01-01 INFO listening on grpc://x"), None);
         assert_eq!(

@@ -37,6 +37,8 @@ pub(super) struct Run<'a> {
     /// Held until the run is dropped, for the life of every task and of those that follow it.
     ports: Vec<HeldPort>,
     wiring: Wiring,
+    /// When a daemon that is awaited last said how far it is.
+    heard: Instant,
     pub(super) watch: Watch,
 }
 
@@ -68,7 +70,8 @@ impl<'a> Run<'a> {
         let (tell, news) = mpsc::unbounded_channel();
         let watch = Watch::new(topology, job.max_restarts);
         let (members, ports, wiring) = (Vec::new(), Vec::new(), Wiring::default());
-        Self { job, topology, setup, directory, interrupts, news, tell, members, ports, wiring, watch }
+        let heard = Instant::now();
+        Self { job, topology, setup, directory, interrupts, news, tell, members, ports, wiring, heard, watch }
     }
 
     /// The whole life of the job.
@@ -146,12 +149,12 @@ impl<'a> Run<'a> {
         Process::start(spec, &self.setup.penstock, place, self.tell.clone()).map_err(not_started)
     }
 
-    /// Waits until every daemon that was started has said where it listens.
+    /// Waits until every daemon that was started has said where it listens; whoever says how far it is has time.
     async fn until_all_listen(&mut self) -> Result<(), Verdict> {
         let allowed = self.setup.start_deadline;
-        let deadline = Instant::now() + allowed;
+        self.heard = Instant::now();
         while let Some(waiting) = self.members.iter().position(|member| member.listening.is_none()) {
-            match self.next(Some(deadline)).await {
+            match self.next(Some(self.heard + allowed)).await {
                 Some(Event::DaemonEnded(name, exit)) => return Err(self.daemon_not_started(&name, &exit)),
                 Some(Event::Interrupted(signal)) => return Err(Verdict::Interrupted(signal)),
                 Some(Event::TimeUp) => {
@@ -241,6 +244,10 @@ impl<'a> Run<'a> {
         match what {
             What::Started { pid } => member.process.pid = Some(pid),
             What::Said(Said::Listening(address)) => member.listening = Some(address),
+            What::Said(Said::Reading(how_far)) => {
+                self.heard = Instant::now();
+                self.setup.terminal.say(&format!("{}: {how_far}", member.process.name));
+            }
             What::Said(Said::Admin(url)) => member.admin = Some(url),
             What::Said(Said::Board(url)) => self.setup.terminal.say(&format!("TensorBoard at {url}")),
             What::Ended(exit) => {
