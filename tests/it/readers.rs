@@ -124,6 +124,10 @@ async fn of_32_readers_the_sick_ones_cost_the_others_nothing_and_the_gateway_no_
     let (ids, beside_sick) = all_healthy(&gateway, &progress).await;
     assert!(ids == expected);
     others.join_all().await;
+    // Time in which a gateway that reads on for who stalls would have read all of it for them.
+    let all = ticket(&mut client, ALL).await;
+    let mut whole = client.stream(all).await.unwrap();
+    while whole.try_next().await.unwrap().is_some() {}
     assert!(stalled.try_next().await.unwrap().is_some(), "who stalls is waited for");
     let peak = gateway.metric("process_resident_memory_peak_bytes").unwrap();
     #[expect(clippy::print_stderr, reason = "a rate is for people to judge, on a machine that they know")]
