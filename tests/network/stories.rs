@@ -33,8 +33,18 @@ impl Site {
         let key = dir.path().join("key");
         std::fs::write(&key, "a secret of at least thirty-two bytes").unwrap();
         let dataset = format!("d={}", dir.path().join("data").display());
-        let arguments =
-            ["--dataset", &dataset, "--ticket-key-file", key.to_str().unwrap(), "--memory", "64MiB"];
+        // Not even a test that is killed leaves a process behind.
+        let own = std::process::id().to_string();
+        let arguments = [
+            "--dataset",
+            &dataset,
+            "--ticket-key-file",
+            key.to_str().unwrap(),
+            "--memory",
+            "64MiB",
+            "--exit-with",
+            &own,
+        ];
         let machines: Vec<Machine> = (1..=machines).map(Machine::new).collect();
         let gateways: Vec<_> = machines.iter().map(|machine| machine.gateway(&arguments)).collect();
         let addresses: Vec<_> = gateways.iter().map(|gateway| gateway.address.as_str()).collect();
@@ -49,6 +59,8 @@ impl Site {
             "2MiB",
             "--admin",
             "127.0.0.1:0",
+            "--exit-with",
+            &own,
         ]);
         Self { machines, sidecar, socket, _gateways: gateways, _dir: dir }
     }
