@@ -6,10 +6,13 @@ VENV   := $(CURDIR)/target/venv
 PY     := $(VENV)/bin/python
 PACKAGE := trainer-sidecar/python
 TOOLS  ?= $(HOME)/.cache/penstock/tools
+WHEEL_TOOLS  := $(CURDIR)/target/venv-wheel
+WHEEL_TARGET := x86_64-unknown-linux-gnu
+WHEEL_NATIVE := $(CURDIR)/target/$(WHEEL_TARGET)/wheel
 NAME   ?=
 SECONDS_EACH ?= 60
 
-.PHONY: help demo demo-hdfs test test-rust test-python fuzz bench develop build lint format licences clean
+.PHONY: help demo demo-hdfs test test-rust test-python fuzz bench develop wheel build lint format licences clean
 
 help:
 	@echo 'make demo      train on digits and on flights, fed by penstock, and print the reports'
@@ -18,6 +21,7 @@ help:
 	@echo 'make fuzz      a minute of foreign bytes for every decoder of them; SECONDS_EACH=600 for more'
 	@echo 'make bench     all benches beside their peers; NAME=flight for one'
 	@echo 'make develop   build, and install the Python package into target/venv'
+	@echo 'make wheel     the Python package for any Linux of x86_64 since 2014, into target/wheels'
 	@echo 'make lint      rustfmt, clippy, spelling; make licences for dependencies'
 
 demo: develop
@@ -40,6 +44,20 @@ $(VENV)/.ready: tests/python/requirements.txt $(PACKAGE)/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable $(PACKAGE)
+	touch $@
+
+# Zig links against the C library of 2014, glibc 2.17; a symbol of a later one would keep the wheel from loading there.
+wheel: $(WHEEL_TOOLS)/.ready
+	PATH="$(WHEEL_TOOLS)/bin:$$PATH" cargo zigbuild --profile wheel --target $(WHEEL_TARGET).2.17 -p penstock -p penstock-tf-op
+	! readelf --version-info --wide $(addprefix $(WHEEL_NATIVE)/,penstock libpenstock_tf.so) | grep -oE 'GLIBC_2\.(1[89]|[2-9][0-9])'
+	rm -rf $(PACKAGE)/build
+	PENSTOCK_NATIVE=$(WHEEL_NATIVE) $(WHEEL_TOOLS)/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--config-settings=--build-option=--plat-name=manylinux2014_x86_64 --wheel-dir target/wheels ./$(PACKAGE)
+	ls -l target/wheels
+
+$(WHEEL_TOOLS)/.ready:
+	$(PYTHON) -m venv $(WHEEL_TOOLS)
+	$(WHEEL_TOOLS)/bin/pip install --quiet --disable-pip-version-check ziglang==0.17.1 cargo-zigbuild==0.24.1 setuptools==80.9.0
 	touch $@
 
 # Built as the tests are, so that nothing is built twice: the binary, the suites, and the op library.
