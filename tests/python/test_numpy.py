@@ -159,6 +159,26 @@ def test_a_forked_child_is_refused_and_disturbs_nothing(produce):
     assert [batch.step for batch in iterator] == [1, 2]
 
 
+def test_a_child_forked_amid_calls_of_other_threads_can_open_feeds(produce):
+    """What another thread held at the moment of the fork, nobody in the child would ever release."""
+    produce(steps=2)
+    feed, busy = penstock.feed(), threading.Event()
+    threads = [threading.Thread(target=lambda: [penstock.stats() for _ in iter(busy.is_set, True)]) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                os._exit(0 if [batch.step for batch in feed] == [0, 1] else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        busy.set()
+        for thread in threads:
+            thread.join()
+
+
 def test_ctrl_c_interrupts_a_wait(produce):
     produce(steps=2, pace_ms=600_000)
     script = "import penstock\nfeed = iter(penstock.feed())\nprint('waiting', flush=True)\nnext(feed)\n"

@@ -3,6 +3,7 @@
 //! The promise: what this release does not understand is refused by name, so that a misspelt member
 //! never means its default.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use penstock_proto::{Code, Error, FeedCommand, FeedRequest, Rank};
@@ -31,6 +32,16 @@ pub(crate) struct Request {
     pub(crate) memory: Option<u64>,
     /// A step is done when it is acknowledged; without it, when it is handed out.
     pub(crate) acknowledgement: Option<Acknowledgement>,
+    pub(crate) share: Share,
+}
+
+/// Of the steps of a rank every `count`-th, from the `index`-th on, counted from where the feed starts: what one
+/// of several processes that read for one trainer hands to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Share {
+    index: u64,
+    count: NonZeroU64,
 }
 
 /// Part in a delivery: all ranks that say its name end together, and a consumer that says it again goes on
@@ -61,6 +72,8 @@ struct Raw {
     memory: Option<u64>,
     #[serde(default)]
     acknowledgement: Option<RawAcknowledgement>,
+    #[serde(default)]
+    share: Option<Share>,
 }
 
 #[derive(Deserialize)]
@@ -113,6 +126,12 @@ impl Request {
                 "an endless feed cannot be acknowledged to its end: set \"epochs\"".to_owned(),
             ));
         }
+        let share = raw.share.map_or(Ok(Share::WHOLE), Share::checked)?;
+        if acknowledgement.is_some() && share != Share::WHOLE {
+            return Err(invalid(
+                "an acknowledged feed is not shared by processes: leave \"share\" out".to_owned(),
+            ));
+        }
         Ok(Self {
             name: raw.name.unwrap_or_else(|| feed.feed.dataset.clone()),
             gateways: gateways.iter().map(|text| Address::parse(text)).collect::<Result<_, _>>()?,
@@ -122,6 +141,7 @@ impl Request {
             nulls: raw.nulls.unwrap_or_default(),
             memory: raw.memory,
             acknowledgement,
+            share,
         })
     }
 
@@ -131,6 +151,30 @@ impl Request {
         let bound = |rank: u32| u128::from(rank) * u128::from(self.feed.feed.batch_size) / world;
         let rows = bound(self.rank.get() + 1) - bound(self.rank.get());
         u64::try_from(rows).expect("a share is no larger than the batch")
+    }
+}
+
+impl Share {
+    const WHOLE: Self = Self { index: 0, count: NonZeroU64::MIN };
+
+    fn checked(self) -> Result<Self, Error> {
+        if self.index >= self.count.get() {
+            return Err(invalid(format!(
+                "share {} is not one of {}: they count from 0",
+                self.index, self.count
+            )));
+        }
+        Ok(self)
+    }
+
+    /// Whether the feed's `nth` step belongs to it.
+    pub(crate) fn has(self, nth: u64) -> bool {
+        nth % self.count == self.index
+    }
+
+    /// How many there are.
+    pub(crate) fn count(self) -> u64 {
+        self.count.get()
     }
 }
 
@@ -199,5 +243,12 @@ mod tests {
         assert!(acknowledged(r#"{"delivery":""}"#, "").contains("no name"));
         assert!(acknowledged(r#"{"delivery":"e","patience_seconds":-1}"#, "").contains("-1"));
         assert!(acknowledged(r#"{"delivery":"e"}"#, r#","epochs":null"#).contains("endless"));
+        let shared = r#","share":{"index":1,"count":2}"#;
+        assert!(acknowledged(r#"{"delivery":"e"}"#, shared).contains("leave \"share\" out"));
+        let share = |share: &str| {
+            refusal(&format!(r#"{{"version":1,"feed":{{"dataset":"d"}},"share":{share}}}"#))
+        };
+        assert!(share(r#"{"index":2,"count":2}"#).contains("share 2 is not one of 2"));
+        assert!(share(r#"{"index":0,"count":0}"#).contains("nonzero"));
     }
 }

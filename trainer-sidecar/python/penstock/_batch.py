@@ -1,4 +1,4 @@
-"""One batch as numpy arrays over shared memory.
+"""One batch as numpy arrays over shared memory, and what any other kind of array is made of.
 
 In: a batch of the C ABI. Out: read-only arrays that own their slot: the slot goes back when the last
 array (or view of one) is gone. Numbers are not copied; strings become Python objects.
@@ -7,13 +7,15 @@ array (or view of one) is gone. Numbers are not copied; strings become Python ob
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Mapping, Sequence, Union
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 import numpy as np
 
 from . import _native
 from ._ragged import Ragged, joined
 from .errors import NativeError
+
+T = TypeVar("T")
 
 #: Wire number, name and numpy type; string and bytes become objects.
 _DTYPES: dict[int, tuple[str, Any]] = {
@@ -33,12 +35,14 @@ _DTYPES: dict[int, tuple[str, Any]] = {
     14: ("string", object),
     15: ("bytes", object),
 }
+BFLOAT16 = 11
 _STRING = 14
 
 
-class Batch(dict[str, Union[np.ndarray, Ragged]]):
+class Batch(dict[str, Any]):
     """A dict of column name to array, ``[rows, …]`` each; a column of lists of many lengths is a :class:`Ragged`.
 
+    The arrays are numpy's, torch's (:meth:`penstock.Feed.torch`) or JAX's (:meth:`penstock.Feed.jax`).
     ``epoch``, ``step`` and ``rows`` say which batch it is; ``cursor`` is the position after it, a
     JSON-able dict for ``penstock.feed(start=…)``.
     """
@@ -47,7 +51,7 @@ class Batch(dict[str, Union[np.ndarray, Ragged]]):
 
     def __init__(
         self,
-        arrays: dict[str, Union[np.ndarray, Ragged]],
+        arrays: dict[str, Any],
         epoch: int,
         step: int,
         rows: int,
@@ -65,7 +69,7 @@ class Batch(dict[str, Union[np.ndarray, Ragged]]):
         return self._cursor(self.epoch, self.step)
 
 
-class _Slot:
+class Slot:
     """Possession of a batch of the library; given back when nobody refers to it."""
 
     __slots__ = ("pointer", "_free")
@@ -84,9 +88,8 @@ class _Memory:
 
     __slots__ = ("__array_interface__", "_slot")
 
-    def __init__(self, slot: _Slot, address: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def __init__(self, slot: Slot, address: int, shape: tuple[int, ...], dtype: np.dtype, read_only: bool) -> None:
         self._slot = slot
-        read_only = True
         self.__array_interface__ = {
             "version": 3,
             "data": (address, read_only),
@@ -95,43 +98,57 @@ class _Memory:
         }
 
 
-def arrays(out: _native.BatchStruct, columns: Sequence[Mapping[str, Any]]) -> dict[str, Union[np.ndarray, Ragged]]:
-    """The columns of a batch just received, by name."""
-    slot = _Slot(out.batch)
-    if out.columns != len(columns):
-        raise NativeError(f"the batch has {out.columns} columns, the description {len(columns)}: install one release")
-    parts = [_array(slot, i, column["name"]) for i, column in enumerate(columns)]
-    return joined(columns, parts, lambda values, splits: Ragged(values, tuple(splits)))
+#: Makes whatever a column shall be from the slot, the column, and its name.
+Maker = Callable[[Slot, _native.ColumnStruct, str], T]
 
 
-def _array(slot: _Slot, i: int, name: str) -> np.ndarray:
-    column = _native.ColumnStruct()
-    _native.check(_native.library().penstock_column(slot.pointer, i, ctypes.byref(column)))
-    shape = tuple(column.dims[: column.ndim])
+def columns(out: _native.BatchStruct, described: Sequence[Mapping[str, Any]], maker: Maker[T]) -> "dict[str, T | Ragged]":
+    """What ``maker`` makes of each column of a batch just received, by name."""
+    slot = Slot(out.batch)
+    if out.columns != len(described):
+        raise NativeError(f"the batch has {out.columns} columns, the description {len(described)}: install one release")
+    parts = []
+    for i, column in enumerate(described):
+        struct = _native.ColumnStruct()
+        _native.check(_native.library().penstock_column(slot.pointer, i, ctypes.byref(struct)))
+        parts.append(maker(slot, struct, column["name"]))
+    return joined(described, parts, lambda values, splits: Ragged(values, tuple(splits)))
+
+
+def array(slot: Slot, column: _native.ColumnStruct, name: str) -> np.ndarray:
+    """A column as numpy has it: numbers where they lie, strings and bytes as objects."""
     if column.offsets:
-        return _objects(column, shape)
+        return objects(column)
     dtype = numpy_dtype(column.dtype, name)
+    if column.dtype == BFLOAT16:
+        # The array interface has no word for it; its bytes do.
+        return numbers(slot, column, np.dtype(np.uint16)).view(dtype)
+    return numbers(slot, column, dtype)
+
+
+def numbers(slot: Slot, column: _native.ColumnStruct, dtype: np.dtype, read_only: bool = True) -> np.ndarray:
+    """A column of numbers where it lies. The memory cannot be written, whatever the array says of it."""
+    shape = tuple(column.dims[: column.ndim])
     if column.bytes == 0:
         empty = np.empty(shape, dtype)
-        empty.setflags(write=False)
+        empty.setflags(write=not read_only)
         return empty
-    if column.dtype == 11:
-        # The array interface has no word for bfloat16; its bytes do.
-        return np.asarray(_Memory(slot, column.data, shape, np.dtype(np.uint16))).view(dtype)
-    return np.asarray(_Memory(slot, column.data, shape, dtype))
+    return np.asarray(_Memory(slot, column.data, shape, dtype, read_only))
 
 
-def _objects(column: _native.ColumnStruct, shape: tuple[int, ...]) -> np.ndarray:
+def objects(column: _native.ColumnStruct) -> np.ndarray:
+    """A column of strings or bytes as Python's own."""
+    shape = tuple(column.dims[: column.ndim])
     count = int(np.prod(shape, dtype=np.int64))
     ends = np.ctypeslib.as_array(ctypes.cast(column.offsets, ctypes.POINTER(ctypes.c_int64)), (count + 1,)).tolist()
     text = ctypes.string_at(column.data, column.bytes) if column.bytes else b""
-    objects = np.empty(count, object)
+    made = np.empty(count, object)
     if column.dtype == _STRING:
-        objects[:] = [text[start:end].decode() for start, end in zip(ends, ends[1:])]
+        made[:] = [text[start:end].decode() for start, end in zip(ends, ends[1:])]
     else:
-        objects[:] = [text[start:end] for start, end in zip(ends, ends[1:])]
-    objects.setflags(write=False)
-    return objects.reshape(shape)
+        made[:] = [text[start:end] for start, end in zip(ends, ends[1:])]
+    made.setflags(write=False)
+    return made.reshape(shape)
 
 
 def numpy_dtype(wire: int, name: str) -> np.dtype[Any]:

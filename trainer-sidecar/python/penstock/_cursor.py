@@ -58,6 +58,11 @@ def at(description: Mapping[str, Any], seed: int, epoch: int, step: int) -> dict
     }
 
 
+def basis(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a description cursors are made of: every batch carries it."""
+    return {name: description[name] for name in ("steps_per_epoch", "snapshot", "batch_size", "lanes", "order")}
+
+
 def parse(cursor: Mapping[str, Any]) -> dict[str, Any]:
     """Checks what a user gives as ``start``."""
     if not isinstance(cursor, Mapping):

@@ -23,8 +23,10 @@ from .errors import ClosedError, PenstockError
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from ._jax import JaxBatches
     from ._keras import KerasCheckpoint
     from ._position import Position
+    from ._torch import TorchDataset
 
 #: How long a sidecar may take to answer: it asks a gateway, which may read many footers.
 OPEN_SECONDS = 120.0
@@ -51,6 +53,7 @@ class Feed:
         request: Mapping[str, Any],
         start: Optional[Mapping[str, Any]] = None,
         whole: Optional["Feed"] = None,
+        place: Optional[_source.Place] = None,
     ) -> None:
         self._plan = plan
         self._request = dict(request)
@@ -58,7 +61,9 @@ class Feed:
         self._group = uuid.uuid4().hex
         self._closed = False
         self._whole = whole  # a feed of one epoch shares, and keeps, the place of the whole
-        self._place: _source.Place = whole._place if whole is not None else _source.open_place(plan)
+        if place is None:
+            place = whole._place if whole is not None else _source.open_place(plan)
+        self._place: _source.Place = place
         self._passes = 0  # plain iterations begun
         self._given: Optional[tuple[int, int]] = None  # epoch and step of the newest one's last batch
         self._datasets: weakref.WeakSet[tf.data.Dataset] = weakref.WeakSet()
@@ -157,6 +162,40 @@ class Feed:
         self._check_open()
         return _tf.dataset(self, prefetch)
 
+    def torch(self, writable: bool = False) -> "TorchDataset":
+        """The feed as a ``torch.utils.data.IterableDataset`` of dicts of tensors ``[rows, …]``.
+
+        Iterate it, or give it to a ``DataLoader`` with ``batch_size=None`` (its elements are batches already), which
+        :meth:`~penstock.TorchDataset.loader` does::
+
+            for batch in feed.torch().loader(num_workers=4, pin_memory=True): ...
+
+        Tensors of numbers lie in shared memory and keep their slot until they are gone. That memory cannot be written:
+        an operation in place, like ``batch["x"].div_(255)``, **ends the process** with SIGSEGV, for torch has no
+        read-only tensors. Write ``batch["x"] / 255``, or ask for copies with ``writable=True``. Columns of
+        strings and bytes are lists of ``str`` and ``bytes``; lists of many lengths are a :class:`Ragged` of tensors.
+
+        Raises ArgumentError for a column whose type torch does not have, FeedError and SidecarError as :attr:`schema` does.
+        """
+        from . import _torch
+
+        self._check_open()
+        return _torch.dataset(self, writable)
+
+    def jax(self) -> "JaxBatches":
+        """The feed's batches as dicts of ``jax.Array`` ``[rows, …]`` on the CPU, which share memory with the sidecar.
+
+        They keep their slot until they are gone; ``jax.device_put`` takes them to a device. Without
+        ``jax_enable_x64`` JAX makes int64 int32 and float64 float32, as everywhere; these, and bfloat16, are copied.
+        Lists of many lengths are a :class:`Ragged` of arrays.
+
+        Raises ArgumentError for columns of strings and bytes, for which JAX has no type.
+        """
+        from . import _jax
+
+        self._check_open()
+        return _jax.batches(self)
+
     def tf1_queue(self, capacity: int = 2) -> "dict[str, tf.Tensor]":
         """The feed's next batch as tensors of a TensorFlow 1 graph, out of an input queue of ``capacity`` batches.
 
@@ -178,9 +217,27 @@ class Feed:
     def _delivery(self, name: str, patience: float) -> "Feed":
         """The same feed with every step acknowledged, pinned to the files that this process sees."""
         self._check_open()
-        feed = {**self._request["feed"], "snapshot": self.description["snapshot"], "lanes": self.description["lanes"]}
-        request = _request.acknowledged({**self._request, "feed": feed}, name, patience)
-        return Feed(self._plan, request, self._start, self)
+        return Feed(self._plan, _request.acknowledged(self._pinned(), name, patience), self._start, self)
+
+    def _from(self, cursor: Mapping[str, Any]) -> "Feed":
+        """The same feed from this position on."""
+        self._check_open()
+        return Feed(self._plan, _request.started(self._request, cursor), cursor, self)
+
+    def _share(self, index: int, count: int) -> "Feed":
+        """Every ``count``-th step of the same feed, for one of as many processes, pinned to the files that this one sees."""
+        self._check_open()
+        return Feed(self._plan, _request.shared(self._pinned(), index, count), self._start, self)
+
+    def _pinned(self) -> dict[str, Any]:
+        """The request, for the files that this process sees."""
+        about = self.description
+        return {**self._request, "feed": {**self._request["feed"], "snapshot": about["snapshot"], "lanes": about["lanes"]}}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process of this machine it is the same feed, for as long as this one is there."""
+        self._check_open()
+        return _elsewhere, (self._plan, self._request, self._start, self._place[:2], self.description)
 
     def cursor(self, steps: int = 0) -> dict[str, Any]:
         """The position after ``steps`` batches of this feed, for ``penstock.feed(start=…)``."""
@@ -275,17 +332,30 @@ def _shape(shape: tuple[Optional[int], ...]) -> str:
     return f"[{', '.join('*' if size is None else str(size) for size in shape)}]" if shape else ""
 
 
-class FeedIterator(Iterator[Batch]):
-    """One pass over a feed. Close it, or drop it, to end it early."""
+def _elsewhere(
+    plan: _source.Plan, request: Mapping[str, Any], start: Optional[Mapping[str, Any]], place: tuple[Any, Any], description: dict[str, Any]
+) -> Feed:
+    """A feed that was pickled: its daemons are another process's to end."""
+    feed = Feed(plan, request, start, place=_source.Place(*place, close=lambda: None))
+    feed.description = description
+    return feed
 
-    def __init__(self, feed: Feed) -> None:
+
+class FeedIterator(Iterator[Batch]):
+    """One pass over a feed. Close it, or drop it, to end it early.
+
+    ``maker`` makes the columns; numpy arrays if nothing else is said.
+    """
+
+    def __init__(self, feed: Feed, maker: _batch.Maker[Any] = _batch.array) -> None:
         self._feed = feed  # keeps the private daemons
+        self._maker = maker
         self._handle = _native.open_feed(feed._place.socket, feed._request_json, feed._group, OPEN_SECONDS)
         self._close = weakref.finalize(self, _close, self._handle, os.getpid())
         description = feed._checked(json.loads(_native.description(self._handle)))
         self._columns = description["columns"]
         seed = feed._request["feed"]["seed"]
-        self._cursor: Callable[[int, int], dict[str, Any]] = functools.partial(_cursor.after, description, seed)
+        self._cursor: Callable[[int, int], dict[str, Any]] = functools.partial(_cursor.after, _cursor.basis(description), seed)
         feed._passes, feed._given = feed._passes + 1, None
         self._pass = feed._passes
 
@@ -295,7 +365,7 @@ class FeedIterator(Iterator[Batch]):
         for held in itertools.count():
             kind = library.penstock_next(self._handle, _SLICE_MS, ctypes.byref(out))
             if kind == 0:
-                arrays = _batch.arrays(out, self._columns)
+                arrays = _batch.columns(out, self._columns, self._maker)
                 if self._pass == self._feed._passes:
                     self._feed._given = (out.epoch, out.step)
                 return Batch(arrays, out.epoch, out.step, out.rows, self._cursor)

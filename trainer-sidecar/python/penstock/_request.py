@@ -111,6 +111,11 @@ def one_epoch(request: Mapping[str, Any], epoch: int) -> dict[str, Any]:
     return {**request, "feed": feed, "epochs": epoch + 1}
 
 
+def shared(request: Mapping[str, Any], index: int, count: int) -> dict[str, Any]:
+    """Of the same feed every ``count``-th step, beginning with the ``index``-th."""
+    return {**request, "share": {"index": index, "count": count}}
+
+
 def acknowledged(request: Mapping[str, Any], delivery: str, patience: float) -> dict[str, Any]:
     """The same feed as part of a delivery: a step is done when it is acknowledged.
 

@@ -34,8 +34,9 @@ pub(super) async fn run(
     let start = Start::new(house, request).await?;
     match start.request.acknowledgement.clone() {
         None => {
-            let source = open(connection, house, start, outlet, &|_| true).await?;
-            hand_over_all(connection, house, outlet, source, &|_| true).await?;
+            let wanted = start.wanted();
+            let source = open(connection, house, start, outlet, &wanted).await?;
+            hand_over_all(connection, house, outlet, source, &wanted).await?;
         }
         Some(how) => rounds::run(connection, house, start, outlet, &how).await?,
     }
@@ -128,6 +129,7 @@ pub(super) async fn open(
     let plan = Arc::clone(&start.plan);
     let rows_per_step = start.request.rows_per_step();
     let said_memory = start.request.memory.is_some();
+    let shares = start.request.share.count();
     let mut memory = Leased::new(house, start.memory).await?;
 
     let meter = Meter::new(start.memory / 2);
@@ -137,7 +139,7 @@ pub(super) async fn open(
         memory.grow_to(house, size::needed(slot_bytes)).await?;
     }
     let division =
-        size::divide(memory.bytes(), slot_bytes).ok_or_else(|| too_small(slot_bytes, memory.bytes()))?;
+        size::divide(memory.bytes(), slot_bytes).ok_or_else(|| too_small(slot_bytes, memory.bytes(), shares))?;
     meter.set_limit(division.queue);
     let ring = Ring::create(division.slots, slot_bytes, &description)
         .map_err(|error| Error::chain(Code::Busy, &error))?;
@@ -182,8 +184,9 @@ fn slot_bytes(plan: &PackPlan, rows: u64, first: Option<&Step>) -> Result<u64, E
     Ok(layout.bytes().next_multiple_of(4096))
 }
 
-fn too_small(slot_bytes: u64, memory: u64) -> Error {
-    let needed = size::needed(slot_bytes);
+/// A feed's memory is said of all its shares together.
+fn too_small(slot_bytes: u64, memory: u64, shares: u64) -> Error {
+    let (needed, memory) = (size::needed(slot_bytes).saturating_mul(shares), memory.saturating_mul(shares));
     Error::new(
         Code::InvalidFeed,
         format!(

@@ -6,7 +6,7 @@ use arrow_flight::Ticket;
 use penstock_proto::{Code, Error, FeedRequest, Remainder};
 
 use super::{House, description, size};
-use crate::batcher::Rows;
+use crate::batcher::{Rows, Step};
 use crate::pack::PackPlan;
 use crate::request::Request;
 use crate::subscribe::{Gateways, Link, Subscription};
@@ -43,16 +43,18 @@ impl Start {
                 )
             })?;
         let total = house.budget.total();
-        let memory = request.memory.unwrap_or(total / 4);
-        if memory > total {
+        let wanted = request.memory.unwrap_or(total / 4);
+        if wanted > total {
             return Err(Error::new(
                 Code::InvalidFeed,
                 format!(
-                    "the feed wants {memory} bytes of memory and the sidecar has {total}: ask for less, or raise the sidecar's --memory"
+                    "the feed wants {wanted} bytes of memory and the sidecar has {total}: ask for less, or raise the sidecar's --memory"
                 ),
             ));
         }
-        let most_memory = request.memory.unwrap_or(total);
+        // What is said of the feed is meant of all its shares together.
+        let memory = wanted / request.share.count();
+        let most_memory = request.memory.map_or(total, |_| memory);
         let (deadlines, trust) = (house.deadlines, house.trust.clone());
         let link = Link { deadlines, window: size::window(memory), trust };
         let subscription = gateways.subscribe(&link, &request.feed).await?;
@@ -71,6 +73,14 @@ impl Start {
 
     pub(super) fn description(&self) -> String {
         description::describe(&self.request, &self.subscription.info, &self.plan)
+    }
+
+    /// Whether a step is of the share of the feed that is wanted; a feed that is not shared wants all.
+    pub(super) fn wanted(&self) -> impl Fn(&Step) -> bool + Sync + use<> {
+        let steps = self.subscription.info.steps;
+        let nth = move |epoch: u64, step: u64| epoch.saturating_mul(steps).saturating_add(step);
+        let (share, first) = (self.request.share, nth(self.request.feed.epoch, self.request.feed.start_step));
+        move |step| share.has(nth(step.epoch, step.step).saturating_sub(first))
     }
 
     /// The same from another step on.

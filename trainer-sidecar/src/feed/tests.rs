@@ -102,6 +102,24 @@ async fn epochs_follow_one_another_from_the_cursor_to_the_last() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn shares_take_turns_from_the_first_step_through_all_epochs() {
+    let fake = Fake::new(5, 2, 2);
+    let bed = Bed::new(&fake, 64 << 20).await;
+    let mut read_by = Vec::new();
+    for index in 0..3 {
+        let mut asked = request(&json!({"epochs": 3, "share": {"index": index, "count": 3}}));
+        asked["feed"]["start_step"] = json!(2);
+        let consumer = bed.open(asked).await.unwrap();
+        read_by.push(bed.trainer(move |_| read(&consumer)).await.unwrap().into_iter());
+    }
+    let steps = (2..15).map(|nth| (nth / 5, nth % 5));
+    for ((epoch, step), index) in steps.zip((0..3).cycle()) {
+        assert_eq!(read_by[index].next(), Some((epoch, step, fake.ids(step))), "of share {index}");
+    }
+    assert!(read_by.iter_mut().all(|read| read.next().is_none()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_endless_feed_goes_on_until_its_trainer_leaves() {
     let fake = Fake::new(2, 1, 4);
     let bed = Bed::new(&fake, 64 << 20).await;

@@ -1,7 +1,9 @@
 //! The open feeds of this process, by the numbers that graphs and scripts hold.
 //!
 //! *In:* opened consumers. *Out:* shared feeds. *Promise:* a number is never reused; closing wakes
-//! whoever waits. Global, because a TensorFlow kernel has nothing but its inputs to find its feed by.
+//! whoever waits; a forked child finds the table free. Global, because a TensorFlow kernel has nothing but its inputs to find its feed by.
+
+mod fork;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,5 +141,10 @@ fn check_cancelled(table: &Table, group: &str, name: &str) -> Result<(), Failure
 }
 
 fn table() -> MutexGuard<'static, Table> {
+    fork::watch();
+    lock()
+}
+
+fn lock() -> MutexGuard<'static, Table> {
     TABLE.lock().expect("no code panics while it holds the table")
 }
