@@ -45,6 +45,12 @@ def absent(reason: str) -> None:
     pytest.skip(reason)
 
 
+def missing(reason: str) -> None:
+    """A loud skip everywhere: of what is too large to be fetched for every run."""
+    _absent.add(reason)
+    pytest.skip(reason, allow_module_level=True)
+
+
 def pytest_terminal_summary(terminalreporter) -> None:
     for reason in sorted(_absent):
         terminalreporter.write_sep("!", f"NOT TESTED: {reason}", red=True)

@@ -48,6 +48,24 @@ def test_numbers_are_not_copied_and_cannot_be_written(produce):
         batch["c_string"][0] = "x"
 
 
+def test_dlpack_hands_numbers_on_in_place_and_says_that_they_are_read_only(produce):
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip(f"numpy {np.__version__} has no word for it, and refuses")
+    produce(steps=1)
+    iterator = iter(penstock.feed())
+    batch = next(iterator)
+    for dtype in set(DTYPES) - {"bfloat16", "string", "bytes"}:
+        taken = np.from_dlpack(batch[f"c_{dtype}"])
+        address, read_only = taken.__array_interface__["data"]
+        assert in_ring(address) and read_only, dtype
+    del batch
+    gc.collect()
+    assert penstock.stats().held == 1
+    del taken
+    assert penstock.stats().held == 0
+    iterator.close()
+
+
 def test_a_view_keeps_its_slot_and_nothing_else_does(produce):
     produce(steps=6, slots=2)
     iterator = iter(penstock.feed())

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import PACKAGE, ROWS
+from conftest import PACKAGE, ROWS, missing
 
 
 def stripped(native: Path, directory: Path) -> Path:
@@ -126,7 +126,7 @@ def test_the_oldest_tensorflow_loads_its_op(wheel, data, tmp_path):
     """Another 200 MB and another Python environment: for whoever has them, and before a release."""
     oldest = os.environ.get("PENSTOCK_TF_OLDEST")
     if oldest is None:
-        pytest.skip("PENSTOCK_TF_OLDEST names no Python that has TensorFlow 2.15")
+        missing("TensorFlow 2.15: PENSTOCK_TF_OLDEST names no Python that has it")
     with zipfile.ZipFile(wheel) as files:
         files.extractall(tmp_path)
     for name in ("penstock", "libpenstock_tf.so"):

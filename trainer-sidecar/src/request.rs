@@ -245,9 +245,8 @@ mod tests {
         assert!(acknowledged(r#"{"delivery":"e"}"#, r#","epochs":null"#).contains("endless"));
         let shared = r#","share":{"index":1,"count":2}"#;
         assert!(acknowledged(r#"{"delivery":"e"}"#, shared).contains("leave \"share\" out"));
-        let share = |share: &str| {
-            refusal(&format!(r#"{{"version":1,"feed":{{"dataset":"d"}},"share":{share}}}"#))
-        };
+        let share =
+            |share: &str| refusal(&format!(r#"{{"version":1,"feed":{{"dataset":"d"}},"share":{share}}}"#));
         assert!(share(r#"{"index":2,"count":2}"#).contains("share 2 is not one of 2"));
         assert!(share(r#"{"index":0,"count":0}"#).contains("nonzero"));
     }

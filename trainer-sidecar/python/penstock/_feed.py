@@ -14,9 +14,9 @@ import json
 import os
 import uuid
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
 
-from . import _batch, _cursor, _native, _ragged, _request, _source
+from . import _batch, _cursor, _native, _ragged, _request, _show, _source
 from ._batch import Batch
 from .errors import ClosedError, PenstockError
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ._keras import KerasCheckpoint
     from ._position import Position
     from ._torch import TorchDataset
+
+T = TypeVar("T")
 
 #: How long a sidecar may take to answer: it asks a gateway, which may read many footers.
 OPEN_SECONDS = 120.0
@@ -120,26 +122,18 @@ class Feed:
         return max((epochs - int(start["epoch"])) * self.steps_per_epoch - int(start["step"]), 0)
 
     def __repr__(self) -> str:
-        feed = self._request["feed"]
-        epochs = self._request["epochs"]
-        names = [component["dataset"] for component in feed.get("mixture", ())]
-        of = f"mixture of {', '.join(map(repr, names))}" if names else f"dataset {feed['dataset']!r}"
-        lines = [f"penstock.feed({self.name!r}): {of}"]
+        return self._shown(_show.text)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        return self._shown(_show.page)
+
+    def _shown(self, how: "Callable[[str, Sequence[str], Iterable[Column]], str]") -> str:
+        title = _show.title(self.name, self._request["feed"])
         try:
-            about = self.description
+            return how(title, _show.facts(self._request, self.description), self.schema.values())
         except PenstockError as error:
-            return "\n".join([*lines, f"  cannot be described: {error}"])
-        total = "without end" if epochs is None else f"{epochs} epoch{'s' if epochs != 1 else ''}"
-        lines.append(
-            f"  {about['rows']} rows, {about['steps_per_epoch']} steps an epoch of {about['batch_size']} rows, {total}; "
-            f"remainder {feed['remainder']} ({about['dropped']} rows dropped an epoch)"
-        )
-        for part in about.get("mixture", ()):
-            lines.append(f"  {part['rows_per_batch']} of them from {part['dataset']!r}, whose {part['rows']} rows last {part['steps']} steps")
-        lines.append(f"  rank {about['rank']} of {about['world_size']}: {about['rows_per_step']} rows a step")
-        lines.append(f"  order: shuffle {feed['shuffle']}, seed {feed['seed']}, {about['lanes']} lanes; snapshot {about['snapshot'][:12]}")
-        lines.extend(f"  {c.name}: {c.dtype}{_shape(c.shape)}" for c in self.schema.values())
-        return "\n".join(lines)
+            return how(title, [f"cannot be described: {error}"], ())
 
     # Its batches.
 
@@ -147,6 +141,20 @@ class Feed:
         """Iterates from the feed's start; every iteration opens a ring of its own."""
         self._check_open()
         return FeedIterator(self)
+
+    def progress(self, batches: Optional[Iterable[T]] = None, *, stream: "Optional[_show.Stream]" = None) -> "_show.Progress[T]":
+        """The feed's batches, or these of it, with a bar that needs nothing installed::
+
+            for batch in feed.progress(): ...
+            for batch in feed.progress(feed.torch().loader(4)): ...
+
+        It says how far the loop is, how fast, and how much of the time it waited for batches: a loop that waits little
+        is not starved by its feed. ``stream`` is standard error unless said; where that is no terminal, and no notebook,
+        there is a line every ten seconds. ``tqdm(feed)`` works as well, for a feed has a length.
+        """
+        self._check_open()
+        # A feed without a word is one of its own batches.
+        return _show.Progress(self if batches is None else batches, self.name, stream)  # type: ignore[arg-type]
 
     def tf(self, prefetch: int = 2) -> "tf.data.Dataset":
         """The feed as a ``tf.data.Dataset`` of a dict of tensors ``[rows, …]``.
@@ -165,8 +173,8 @@ class Feed:
     def torch(self, writable: bool = False) -> "TorchDataset":
         """The feed as a ``torch.utils.data.IterableDataset`` of dicts of tensors ``[rows, …]``.
 
-        Iterate it, or give it to a ``DataLoader`` with ``batch_size=None`` (its elements are batches already), which
-        :meth:`~penstock.TorchDataset.loader` does::
+        Iterate it, or give it to a ``DataLoader`` with ``batch_size=None`` (its elements are batches already), which its
+        own ``loader`` does::
 
             for batch in feed.torch().loader(num_workers=4, pin_memory=True): ...
 
@@ -326,10 +334,6 @@ class Feed:
         if self._start is not None:
             _cursor.check(self._start, description)
         return description
-
-
-def _shape(shape: tuple[Optional[int], ...]) -> str:
-    return f"[{', '.join('*' if size is None else str(size) for size in shape)}]" if shape else ""
 
 
 def _elsewhere(

@@ -138,8 +138,8 @@ pub(super) async fn open(
     if !said_memory {
         memory.grow_to(house, size::needed(slot_bytes)).await?;
     }
-    let division =
-        size::divide(memory.bytes(), slot_bytes).ok_or_else(|| too_small(slot_bytes, memory.bytes(), shares))?;
+    let division = size::divide(memory.bytes(), slot_bytes)
+        .ok_or_else(|| too_small(slot_bytes, memory.bytes(), shares))?;
     meter.set_limit(division.queue);
     let ring = Ring::create(division.slots, slot_bytes, &description)
         .map_err(|error| Error::chain(Code::Busy, &error))?;
