@@ -90,6 +90,9 @@ def test_masks_and_lists_of_many_lengths(typed):
             lists, words = batch["lists"], batch["words"]
             assert [row.tolist() for row in lists.rows()] == [[float(i)] * (i % 3) for i in ids]
             assert in_ring(lists.values.data_ptr()) and lists.row_splits[0].dtype == torch.int64
+            if hasattr(torch.nested, "nested_tensor_from_jagged"):
+                nested = torch.nested.nested_tensor_from_jagged(lists.values, lists.row_splits[0])
+                assert nested.values().data_ptr() == lists.values.data_ptr() and [len(row) for row in nested.unbind()] == [i % 3 for i in ids]
             assert words.rows() == [[f"w{i}"] * (i % 2) for i in ids]
             assert batch["some_valid"].tolist() == [i % 4 != 0 for i in ids] and batch["some_valid"].dtype == torch.bool
         assert batch.step == 3

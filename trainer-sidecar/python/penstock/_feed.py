@@ -181,7 +181,8 @@ class Feed:
         Tensors of numbers lie in shared memory and keep their slot until they are gone. That memory cannot be written:
         an operation in place, like ``batch["x"].div_(255)``, **ends the process** with SIGSEGV, for torch has no
         read-only tensors. Write ``batch["x"] / 255``, or ask for copies with ``writable=True``. Columns of
-        strings and bytes are lists of ``str`` and ``bytes``; lists of many lengths are a :class:`Ragged` of tensors.
+        strings and bytes are lists of ``str`` and ``bytes``; lists of many lengths are a :class:`Ragged` of tensors, of which
+        ``torch.nested.nested_tensor_from_jagged(x.values, x.row_splits[0])`` is a nested tensor over the same memory.
 
         Raises ArgumentError for a column whose type torch does not have, FeedError and SidecarError as :attr:`schema` does.
         """
