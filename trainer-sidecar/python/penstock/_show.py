@@ -84,8 +84,8 @@ class Progress(Generic[T]):
         except TypeError:
             total = None
         began = drawn = self._clock()
-        waited, given = 0.0, 0
         iterator = iter(self._batches)
+        waited, given = self._clock() - began, 0
         try:
             while True:
                 asked = self._clock()
