@@ -1,5 +1,5 @@
-//! What was decoded before: an epoch out of the decoded cache beside the one that filled it, and the decoding for two
-//! trainers beside that for one.
+//! What was decoded before: an epoch out of the decoded cache, in memory or on disk, beside the one that filled it, and the
+//! decoding for two trainers beside that for one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,6 +12,11 @@ use crate::client::{self, Run};
 use crate::median::median;
 use crate::receive::feed;
 use crate::report::{Line, Report};
+
+const MISSES: &str = "penstock_gateway_cache_misses_total";
+
+/// Epochs until a disk has what it could not take at the speed of the first.
+const MOST_EPOCHS: u64 = 20;
 
 /// Interleaved runs a figure is the median of.
 const RUNS: usize = 5;
@@ -30,6 +35,9 @@ pub(crate) fn run() -> Result<Report> {
         for order in ORDERS {
             lines.push(epochs(directory.path(), set, order)?);
         }
+    }
+    for set in SETS {
+        lines.push(from_disk(directory.path(), set, &ORDERS[1])?);
     }
     for set in SETS {
         for order in ORDERS {
@@ -70,6 +78,36 @@ fn epochs(directory: &Path, &(set, what, rows): &(&str, &str, u64), order: &(&st
     let what = format!("{what}, {}: second epoch", order.0);
     let line = Line::rate(what, "GB/s", client::rate(&second), client::total_cpu(&second), peers);
     Ok(line.must_reach(3.0))
+}
+
+/// An epoch of which all is on disk, beside the first. Its pages are in the system's memory as far as that goes: what is
+/// measured is the way, not the device.
+fn from_disk(directory: &Path, &(set, what, rows): &(&str, &str, u64), order: &(&str, &str)) -> Result<Line> {
+    let (mut first, mut later) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let place = tempfile::tempdir()?;
+        let place = place.path().to_str().context("a temporary directory has a name in UTF-8")?;
+        let gateway =
+            gateway(directory, set, &["--cache", "0", "--cache-dir", place, "--cache-disk", "16GiB"]);
+        let mut epoch = 0;
+        let last = loop {
+            let misses = gateway.metric(MISSES).unwrap_or(0.0);
+            let run = Run::measure(gateway.pid(), || feed(&gateway.address, &command(order.1, epoch)))?;
+            ensure!(run.read.rows == rows, "a reader saw {} rows of {rows}", run.read.rows);
+            if gateway.metric(MISSES) == Some(misses) {
+                break run;
+            }
+            if epoch == 0 {
+                first.push(run);
+            }
+            epoch += 1;
+            ensure!(epoch < MOST_EPOCHS, "the disk does not come to hold the set");
+        };
+        later.push(last);
+    }
+    let peers = BTreeMap::from([("first epoch".to_owned(), client::rate(&first))]);
+    let what = format!("{what}, {}: later epoch from disk", order.0);
+    Ok(Line::rate(what, "GB/s", client::rate(&later), client::total_cpu(&later), peers))
 }
 
 /// What two trainers on one feed cost in decoding, beside one; the cache holds a part of the set.

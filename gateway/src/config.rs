@@ -47,6 +47,8 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Of these, at most so many keep decoded blocks as long as no stream wants them; half if nothing is said.
     pub cache_bytes: Option<u64>,
+    /// Where decoded blocks are kept that memory does not keep; nowhere if nothing is said.
+    pub cache_disk: Option<DiskConfig>,
     /// Bytes of one message, unless a single row is larger.
     pub part_bytes: u64,
     /// A directory where what filters pass is kept, as a path or a `file://` URI.
@@ -76,6 +78,7 @@ impl Config {
             ticket_life: Duration::from_hours(24),
             memory_bytes: DEFAULT_MEMORY_BYTES,
             cache_bytes: None,
+            cache_disk: None,
             part_bytes: DEFAULT_PART_BYTES,
             state: None,
             patience: Duration::from_secs(30),
@@ -87,6 +90,15 @@ impl Config {
     pub(crate) fn cache_bytes(&self) -> u64 {
         self.cache_bytes.unwrap_or(self.memory_bytes / 2).min(self.memory_bytes)
     }
+}
+
+/// A local disk for decoded blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskConfig {
+    /// The directory, which is made if there is none. Nothing is seen in it.
+    pub directory: PathBuf,
+    /// Bytes of it, at most.
+    pub bytes: u64,
 }
 
 /// What TLS is made of: PEM files.
@@ -191,6 +203,9 @@ pub struct ConfigFile {
     pub memory: Option<String>,
     /// The same.
     pub cache: Option<String>,
+    pub cache_dir: Option<PathBuf>,
+    /// The same.
+    pub cache_disk: Option<String>,
     pub state: Option<String>,
     pub admin: Option<String>,
     pub hadoop_conf: Option<PathBuf>,

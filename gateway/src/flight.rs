@@ -52,10 +52,10 @@ pub use self::prepared::serve_batches;
 use self::running::Running;
 use self::service::Answers;
 pub use self::tls::TlsError;
-use crate::config::Config;
+use crate::config::{Config, DiskConfig};
 use crate::count::{Counter, State, StateError};
 use crate::fleet::{Fleet, FleetError, Puller, Shares, Trust};
-use crate::read::Shared;
+use crate::read::{Disk, Shared};
 use crate::store::Stores;
 
 /// Serves datasets.
@@ -133,12 +133,16 @@ impl Gateway {
             _ => Trust::default(),
         };
         let puller = Arc::new(Puller::new(trust, config.fleet_patience, drain.clone()));
-        let budget = Budget::new(config.memory_bytes);
+        let disk = config.cache_disk.as_ref().and_then(|disk| open_disk(disk, config.memory_bytes));
+        // What a disk needs in memory is a part of it.
+        let disk_memory_bytes = disk.as_ref().map_or(0, Disk::memory_bytes);
+        let budget = Budget::new(config.memory_bytes - disk_memory_bytes);
         let cache_bytes = config.cache_bytes();
-        let shared = Shared::new(&budget, cache_bytes);
+        let shared = Shared::new(&budget, cache_bytes, disk);
         tracing::info!(
             memory_bytes = config.memory_bytes,
             cache_bytes,
+            disk_memory_bytes,
             "the decoded cache takes what streams leave"
         );
         let running = Running::default();
@@ -173,6 +177,17 @@ impl Gateway {
         }
         Ok(())
     }
+}
+
+/// A gateway does without a disk that cannot be used.
+fn open_disk(config: &DiskConfig, memory_bytes: u64) -> Option<Disk> {
+    Disk::open(config, memory_bytes)
+        .inspect_err(|error| {
+            let error = error as &dyn std::error::Error;
+            let directory = config.directory.display();
+            tracing::warn!(error, %directory, "no file can be made in --cache-dir: the decoded cache does without a disk");
+        })
+        .ok()
 }
 
 /// What IPC cannot write was not fit to be read.

@@ -30,7 +30,7 @@ use penstock_proto::Code;
 
 use crate::store::StoreError;
 
-pub(crate) use self::cache::{Content, describe};
+pub(crate) use self::cache::{Content, Disk, describe};
 pub(crate) use self::cpu::{Panicked, run as on_cpu};
 pub use self::decode::decode_file;
 pub(crate) use self::fetch::fetch;

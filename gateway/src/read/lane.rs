@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
+use super::cache::held_bytes;
 use super::gather::{Held, Taken, Window, join};
 use super::rows::{Rows, Stripe};
 use super::source::Area;
@@ -201,8 +202,7 @@ impl Window {
 }
 
 fn bytes_of(batches: &[RecordBatch]) -> u64 {
-    let columns = batches.iter().flat_map(RecordBatch::columns);
-    columns.map(|column| column.get_buffer_memory_size() as u64).sum()
+    batches.iter().map(held_bytes).sum()
 }
 
 /// Rows, cut where windows end.

@@ -13,6 +13,7 @@ use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 
 use super::ahead::{Ahead, Block};
+use super::cache::held_bytes;
 use super::shared::Walk;
 use super::source::{Area, Place};
 use super::{ReadError, Source, cpu};
@@ -136,11 +137,11 @@ impl Rows {
     /// Where rows turn out larger than the footer let expect, later blocks are read in smaller chunks. Of a few small
     /// ones nothing is learnt.
     fn adapt(&mut self, chunk: &RecordBatch) {
-        let bytes: usize = chunk.columns().iter().map(|column| column.get_buffer_memory_size()).sum();
-        let row_bytes = (bytes / chunk.num_rows()).max(1) as u64;
+        let bytes = held_bytes(chunk);
+        let row_bytes = (bytes / chunk.num_rows() as u64).max(1);
         let batch_bytes = self.source.need().batch_bytes;
         let fitting = (batch_bytes / row_bytes).max(1);
-        if bytes as u64 > batch_bytes / 8 && fitting.saturating_mul(2) < self.chunk_rows {
+        if bytes > batch_bytes / 8 && fitting.saturating_mul(2) < self.chunk_rows {
             self.chunk_rows = fitting;
         }
     }

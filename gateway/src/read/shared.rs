@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::ahead::Coming;
 use super::block::Reader;
-use super::cache::{Cache, Content, Grid, Key};
+use super::cache::{Cache, Content, Disk, Grid, Key};
 use super::source::Place;
 use super::{ReadError, Source};
 
@@ -79,9 +79,9 @@ struct Making<'a> {
 }
 
 impl Shared {
-    /// Up to `cache_bytes` of what nobody leases hold what was decoded.
-    pub(crate) fn new(budget: &Budget, cache_bytes: u64) -> Arc<Self> {
-        Arc::new(Self { cache: Cache::new(budget, cache_bytes), open: Mutex::default() })
+    /// Up to `cache_bytes` of what nobody leases hold what was decoded, and the disk what they do not.
+    pub(crate) fn new(budget: &Budget, cache_bytes: u64, disk: Option<Disk>) -> Arc<Self> {
+        Arc::new(Self { cache: Cache::new(budget, cache_bytes, disk), open: Mutex::default() })
     }
 
     /// A block as others read it already, under one of its names; or else cut as by `grid`, under the first.
@@ -217,21 +217,31 @@ impl State {
 
 impl Making<'_> {
     async fn make(mut self, source: &Arc<Source>, place: &Place) -> Result<RecordBatch, ReadError> {
-        counter!("penstock_gateway_cache_misses_total").increment(1);
         let Open { shared, key, grid, .. } = self.open;
-        let reader = match self.reader.take() {
-            Some(reader) => reader,
-            None => Reader::open(source, place, *grid, self.index, self.coming.take()).await?,
+        let kept = shared.cache.read(*key, *grid, self.index, source.schema(), self.reader.is_some()).await;
+        let batch = match kept {
+            Some(batch) => batch,
+            None => self.decode(source, place).await?,
         };
-        let (reader, batch) = reader.next(source, place).await?;
         // Found there by all who come from now on, before it is in the making no more.
         shared.cache.put(*key, *grid, self.index, &batch);
+        self.made.send_replace(Some(batch.clone()));
+        Ok(batch)
+    }
+
+    async fn decode(&mut self, source: &Arc<Source>, place: &Place) -> Result<RecordBatch, ReadError> {
+        counter!("penstock_gateway_cache_misses_total").increment(1);
+        let grid = self.open.grid;
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader::open(source, place, grid, self.index, self.coming.take()).await?,
+        };
+        let (reader, batch) = reader.next(source, place).await?;
         if reader.index() < grid.chunks() {
             let mut state = self.open.state();
             state.readers.push(reader);
             state.bound_readers();
         }
-        self.made.send_replace(Some(batch.clone()));
         Ok(batch)
     }
 }

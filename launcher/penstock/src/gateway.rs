@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use penstock_gateway::config::ConfigFile;
+use penstock_gateway::config::{ConfigFile, DiskConfig};
 use penstock_gateway::{Config, Gateway};
 use penstock_proto::TicketKey;
 
@@ -66,6 +66,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE")]
     cache: Option<String>,
 
+    /// A directory on a local disk for decoded blocks that memory does not keep, with --cache-disk. Nothing is seen in
+    /// it, and nothing is left there when the gateway ends.
+    #[arg(long, value_name = "DIRECTORY")]
+    cache_dir: Option<PathBuf>,
+
+    /// How much of the disk under --cache-dir keeps decoded blocks; about an eighth of --memory at most is taken for it.
+    #[arg(long, value_name = "SIZE")]
+    cache_disk: Option<String>,
+
     /// A directory that keeps how many rows filters pass, so that they are counted once: for gateways that start
     /// anew, and for a fleet where all reach it.
     #[arg(long, value_name = "DIRECTORY")]
@@ -126,6 +135,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
             ticket_key_file: args.ticket_key_file,
             memory: args.memory,
             cache: args.cache,
+            cache_dir: args.cache_dir,
+            cache_disk: args.cache_disk,
             state: args.state,
         },
         file,
@@ -151,6 +162,8 @@ struct Raw {
     ticket_key_file: Option<PathBuf>,
     memory: Option<String>,
     cache: Option<String>,
+    cache_dir: Option<PathBuf>,
+    cache_disk: Option<String>,
     state: Option<String>,
 }
 
@@ -189,7 +202,24 @@ fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
         }
         config.cache_bytes = Some(bytes);
     }
+    config.cache_disk =
+        disk(flags.cache_dir.or(file.cache_dir), flags.cache_disk.or(file.cache_disk).as_deref())?;
     Ok(config)
+}
+
+/// Where decoded blocks are kept beside memory, if anywhere.
+fn disk(directory: Option<PathBuf>, size: Option<&str>) -> anyhow::Result<Option<DiskConfig>> {
+    let bytes = size.map(size::parse_or_none).transpose().map_err(anyhow::Error::msg)?;
+    match (directory, bytes) {
+        (_, Some(0)) | (None, None) => Ok(None),
+        (Some(directory), Some(bytes)) => Ok(Some(DiskConfig { directory, bytes })),
+        (Some(_), None) => {
+            bail!("--cache-dir does not say how much may be kept there: give --cache-disk SIZE, e.g. 100GiB")
+        }
+        (None, Some(_)) => {
+            bail!("--cache-disk does not say where: give --cache-dir DIRECTORY, on a local disk")
+        }
+    }
 }
 
 fn read(path: &std::path::Path) -> anyhow::Result<ConfigFile> {
@@ -215,6 +245,8 @@ mod tests {
             ticket_key_file: None,
             memory: None,
             cache: None,
+            cache_dir: None,
+            cache_disk: None,
             state: None,
         }
     }
@@ -237,6 +269,23 @@ mod tests {
         assert_eq!(resolve(flags, ConfigFile::default()).unwrap().cache_bytes, Some(0));
         let file = serde_saphyr::from_str("datasets: {x: y}\ncache: 0").unwrap();
         assert_eq!(resolve(raw(), file).unwrap().cache_bytes, Some(0));
+    }
+
+    #[test]
+    fn a_disk_has_a_place_and_a_size() {
+        let disk = |flags: Raw, file: &str| {
+            let file = serde_saphyr::from_str(&format!("datasets: {{x: y}}\n{file}")).unwrap();
+            resolve(flags, file).map(|config| config.cache_disk).map_err(|error| error.to_string())
+        };
+        let here = |bytes| Ok(Some(DiskConfig { directory: "here".into(), bytes }));
+        assert_eq!(disk(raw(), ""), Ok(None));
+        assert_eq!(disk(raw(), "cache_dir: here\ncache_disk: 1GiB"), here(1 << 30));
+        let flags = || Raw { cache_disk: Some("1MiB".into()), ..raw() };
+        assert_eq!(disk(flags(), "cache_dir: here\ncache_disk: 1GiB"), here(1 << 20));
+        let none = Raw { cache_disk: Some("0".into()), ..raw() };
+        assert_eq!(disk(none, "cache_dir: here\ncache_disk: 1GiB"), Ok(None));
+        assert!(disk(flags(), "").unwrap_err().contains("--cache-dir DIRECTORY"));
+        assert!(disk(raw(), "cache_dir: here").unwrap_err().contains("--cache-disk SIZE"));
     }
 
     #[test]

@@ -193,7 +193,7 @@ async fn leased(stage: &Stage, feed: &str) -> u64 {
     let catalog = Catalog::open(&stage.config.datasets, &stores, |_| {}).await.unwrap();
     let snapshot = catalog.snapshot("d", None).await.unwrap();
     let budget = Budget::new(1 << 20);
-    let shared = Shared::new(&budget, 0);
+    let shared = Shared::new(&budget, 0, None);
     let plans = Plans::new(Counter::new(budget, LONG, None), shared);
     let request = FeedRequest::parse(feed.as_bytes()).unwrap();
     let planned = plans.plan(&snapshot, &request.feed).await.unwrap();

@@ -7,7 +7,7 @@ use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
 
 /// Bytes of all allocations that a batch keeps alive, each once, whatever part of it the batch shows.
-pub(super) fn held_bytes(batch: &RecordBatch) -> u64 {
+pub(in crate::read) fn held_bytes(batch: &RecordBatch) -> u64 {
     let mut seen = HashSet::new();
     batch.columns().iter().map(|column| held(&column.to_data(), &mut seen)).sum()
 }

@@ -20,6 +20,8 @@ const RECENT_PART: u64 = 4;
 const LEAST_RECENT_PART: u64 = 8;
 /// A block must have been wanted so much more often: those of one epoch, read and not yet read again, differ by one.
 const MARGIN: u8 = 2;
+/// By so much more to be worth it at all: where numbers are halved in the midst of an epoch, those differ by two.
+const WORTH: u8 = MARGIN + 1;
 /// Kept blocks that are looked at to find the one that is wanted least.
 const LOOKS: usize = 32;
 
@@ -42,6 +44,16 @@ pub(super) struct Table<C> {
     /// Blocks that stay, the one that was looked at last behind.
     kept: VecDeque<Key>,
     frequencies: Frequencies,
+    /// What left and was not yet taken.
+    left: Vec<Named<C>>,
+}
+
+/// A chunk and its name.
+pub(super) struct Named<C> {
+    pub(super) key: Key,
+    pub(super) grid: Grid,
+    pub(super) index: u64,
+    pub(super) content: C,
 }
 
 struct Block<C> {
@@ -83,6 +95,7 @@ impl<C> Table<C> {
             recent: VecDeque::new(),
             kept: VecDeque::new(),
             frequencies: Frequencies::default(),
+            left: Vec::new(),
         }
     }
 
@@ -105,6 +118,24 @@ impl<C> Table<C> {
     pub(super) fn get(&self, key: &Key, index: u64) -> Option<&C> {
         let chunk = self.blocks.get(key)?.chunks.get(index as usize)?;
         chunk.as_ref().map(|chunk| &chunk.content)
+    }
+
+    /// Whether a block is here from a chunk on to its end.
+    pub(super) fn has_rest(&self, key: &Key, index: u64) -> bool {
+        let chunks = self.blocks.get(key).and_then(|block| block.chunks.get(index as usize..));
+        chunks.is_some_and(|rest| rest.iter().all(Option::is_some))
+    }
+
+    /// Whether it pays to take in a chunk: there is room, or its block was wanted more often than one that is kept.
+    pub(super) fn is_worth(&mut self, key: &Key, bytes: u64) -> bool {
+        if self.bytes + bytes <= self.capacity {
+            return true;
+        }
+        self.settle();
+        // None is kept where none is whole.
+        let Some(victim) = self.least_wanted() else { return true };
+        self.kept.push_back(victim);
+        self.frequencies.of(&victim) + WORTH <= self.frequencies.of(key)
     }
 
     /// Makes chunks leave until there is room for so many bytes more; says whether there is.
@@ -145,6 +176,30 @@ impl<C> Table<C> {
                 self.recent_bytes += bytes;
             }
         }
+    }
+
+    /// What left since it was asked for last.
+    pub(super) fn take_left(&mut self) -> Vec<Named<C>> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// Makes a block leave that is no use.
+    pub(super) fn forget(&mut self, key: Key) {
+        let Some(block) = self.blocks.get(&key) else { return };
+        if !block.is_kept {
+            self.recent_bytes -= block.bytes;
+        }
+        let line = if block.is_kept { &mut self.kept } else { &mut self.recent };
+        line.retain(|other| *other != key);
+        self.remove(key);
+    }
+
+    /// Keeps blocks while they are whole and the recent ones have more than their part.
+    fn settle(&mut self) {
+        while self.recent_bytes > self.bytes / RECENT_PART
+            && let Some(&oldest) = self.recent.front()
+            && self.keep(oldest)
+        {}
     }
 
     /// Makes one chunk, or a kept block, leave; or settles that a block stays. False when nothing is left.
@@ -204,10 +259,15 @@ impl<C> Table<C> {
     /// Takes the first remaining chunk out of the oldest of the recent blocks, and with the last the block.
     fn cut(&mut self, oldest: Key) {
         let Some(block) = self.blocks.get_mut(&oldest) else { return };
-        let freed = block.chunks.iter_mut().find_map(Option::take).map_or(0, |chunk| chunk.bytes);
-        block.bytes -= freed;
-        self.bytes -= freed;
-        self.recent_bytes -= freed;
+        let mut chunks = (0..).zip(&mut block.chunks);
+        if let Some((index, Chunk { bytes, content })) =
+            chunks.find_map(|(index, chunk)| Some((index, chunk.take()?)))
+        {
+            self.left.push(Named { key: oldest, grid: block.grid, index, content });
+            block.bytes -= bytes;
+            self.bytes -= bytes;
+            self.recent_bytes -= bytes;
+        }
         if block.chunks.iter().all(Option::is_none) {
             self.blocks.remove(&oldest);
             self.recent.pop_front();
@@ -227,10 +287,12 @@ impl<C> Table<C> {
         Some(least)
     }
 
-    /// Drops a kept block that is out of line.
+    /// Makes a block leave that is out of line.
     fn remove(&mut self, victim: Key) {
-        if let Some(block) = self.blocks.remove(&victim) {
-            self.bytes -= block.bytes;
+        if let Some(Block { grid, chunks, bytes, .. }) = self.blocks.remove(&victim) {
+            self.bytes -= bytes;
+            let chunks = (0..).zip(chunks).filter_map(|(index, chunk)| Some((index, chunk?.content)));
+            self.left.extend(chunks.map(|(index, content)| Named { key: victim, grid, index, content }));
         }
     }
 }
@@ -261,6 +323,25 @@ mod tests {
             assert_eq!(table.blocks.len(), table.recent.len() + table.kept.len());
         }
         found
+    }
+
+    /// Reads blocks through a table that takes in what is worth it, and says how many it found whole and how many
+    /// chunks it took in.
+    fn read_if_worth(table: &mut Table<u32>, blocks: impl IntoIterator<Item = u32>) -> (usize, usize) {
+        let (mut found, mut taken) = (0, 0);
+        for block in blocks {
+            let key = Key { content: Content::of("d"), block, class: 0 };
+            table.want(key);
+            found += usize::from(table.has_rest(&key, 0));
+            for index in 0..GRID.chunks() {
+                if table.get(&key, index).is_none() && table.is_worth(&key, 10) {
+                    assert!(table.make_room(10));
+                    table.put(key, GRID, index, 10, block);
+                    taken += 1;
+                }
+            }
+        }
+        (found, taken)
     }
 
     /// An order of so many blocks, another for every seed.
@@ -314,6 +395,50 @@ mod tests {
         let found =
             (0..12).map(|epoch| read(&mut table, shuffled(60, epoch).map(|block| 500 + block))).last();
         assert!(found.is_some_and(|found| found >= 28), "{found:?}");
+    }
+
+    #[test]
+    fn a_table_of_what_is_worth_it_comes_to_rest() {
+        let mut table = Table::new(30 * 40);
+        for epoch in 0..8 {
+            let (found, taken) = read_if_worth(&mut table, shuffled(100, epoch));
+            assert!(epoch == 0 || found == 40, "{found} in epoch {epoch}");
+            // The first epoch fills it, and settles what is kept.
+            assert!(taken == if epoch == 0 { 3 * 40 } else { 0 }, "{taken} in epoch {epoch}");
+        }
+        // A pass that nobody repeats is not even taken in.
+        let (found, taken) = read_if_worth(&mut table, 1_000..3_000);
+        assert_eq!((found, taken), (0, 0));
+        assert_eq!(read_if_worth(&mut table, shuffled(100, 9)), (40, 0));
+    }
+
+    #[test]
+    fn what_is_read_from_now_on_becomes_worth_the_place_of_what_is_no_more() {
+        let mut table = Table::new(30 * 40);
+        for epoch in 0..20 {
+            read_if_worth(&mut table, shuffled(40, epoch));
+        }
+        let last = (0..12)
+            .map(|epoch| read_if_worth(&mut table, shuffled(60, epoch).map(|block| 500 + block)))
+            .last();
+        assert!(last.is_some_and(|(found, _)| found >= 28), "{last:?}");
+    }
+
+    #[test]
+    fn what_leaves_is_told_by_name() {
+        let mut table = Table::new(30 * 4);
+        read(&mut table, 0..4);
+        assert!(table.take_left().is_empty());
+        table.forget(Key { content: Content::of("d"), block: 1, class: 0 });
+        let left = |table: &mut Table<u32>| -> Vec<(u32, u64)> {
+            table.take_left().into_iter().map(|left| (left.content, left.index)).collect()
+        };
+        assert_eq!(left(&mut table), [(1, 0), (1, 1), (1, 2)]);
+        while table.shrink(1) {}
+        let mut rest = left(&mut table);
+        rest.sort_unstable();
+        assert_eq!(rest, [0, 2, 3].map(|block| [0, 1, 2].map(|index| (block, index))).concat());
+        assert_eq!((table.bytes(), table.recent_bytes), (0, 0));
     }
 
     #[test]

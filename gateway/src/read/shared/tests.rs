@@ -1,5 +1,7 @@
 //! Streams over one store that notes what is asked of it and can be shut.
 
+mod disk;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
@@ -96,6 +98,10 @@ struct Stage {
 
 impl Stage {
     async fn new(cache_bytes: u64, passes: usize) -> Self {
+        Self::with_disk(cache_bytes, passes, None).await
+    }
+
+    async fn with_disk(cache_bytes: u64, passes: usize, disk: Option<Disk>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
         let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
@@ -116,7 +122,7 @@ impl Stage {
         let (schema, blocks) = (Arc::clone(&seen.schema), seen.blocks.clone());
         let snapshot = Arc::new(Snapshot { id: seen.id.clone(), files, schema, blocks });
         let budget = Budget::new(MEMORY);
-        let shared = Shared::new(&budget, cache_bytes);
+        let shared = Shared::new(&budget, cache_bytes, disk);
         Self { _dir: dir, snapshot, gate, budget, shared }
     }
 
