@@ -143,10 +143,13 @@ impl Disk {
     }
 }
 
-/// Waits for the disk on a thread that may wait, and makes the batch on the CPU pool.
+/// Waits for the disk on a thread that may wait. Memory is taken, and the batch made of it, on the CPU pool: what idle
+/// threads took is not given back to the system for long.
 async fn read(piece: Arc<Piece>, schema: SchemaRef) -> Result<RecordBatch, ShelfError> {
     let held = Arc::clone(&piece);
-    let bytes = spawn_blocking(move || held.read()).await??;
+    let bytes = cpu::run(move || held.allocate()).await?;
+    let held = Arc::clone(&piece);
+    let bytes = spawn_blocking(move || held.read(bytes)).await??;
     let made = cpu::run(move || {
         piece.prove(&bytes)?;
         Ok(format::decode(&bytes, &schema)?)

@@ -85,9 +85,13 @@ impl Store {
 }
 
 impl Piece {
-    /// Reads the bytes, aligned as arrays want them.
-    pub(super) fn read(&self) -> Result<Buffer, LostError> {
-        let mut bytes = MutableBuffer::from_len_zeroed(self.bytes as usize);
+    /// Memory for the bytes, aligned as arrays want it.
+    pub(super) fn allocate(&self) -> MutableBuffer {
+        MutableBuffer::from_len_zeroed(self.bytes as usize)
+    }
+
+    /// Reads the bytes into memory for them.
+    pub(super) fn read(&self, mut bytes: MutableBuffer) -> Result<Buffer, LostError> {
         let mut rest = bytes.as_slice_mut();
         for part in &self.parts {
             let length = rest.len().min((part.end - part.start) as usize);
@@ -160,7 +164,7 @@ mod tests {
     }
 
     fn read(piece: &Piece) -> Result<Vec<u8>, LostError> {
-        let bytes = piece.read()?;
+        let bytes = piece.read(piece.allocate())?;
         piece.prove(&bytes)?;
         Ok(bytes.to_vec())
     }
