@@ -8,6 +8,8 @@ import sys
 import time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock
@@ -181,6 +183,47 @@ def test_nothing_is_left_of_a_script_however_it_ends(data, how):
     assert gone_within(5, pids), "shared memory goes with the processes that map it"
 
 
+def test_a_pass_that_has_ended_leaves_its_memory_to_others(data):
+    with penstock.feed(data, batch_size=64, columns=["id"], memory="600MiB") as feed:
+        ended = []
+        for _ in range(3):
+            ended.append(iter(feed))
+            first = next(ended[-1])
+            assert sum(batch.rows for batch in ended[-1]) == ROWS // 64 * 64 - 64
+            assert next(ended[-1], None) is None
+            assert first["id"].tolist() == list(range(64)), "what is held can be read"
+
+
+def test_passes_of_a_feed_are_of_the_same_files(tmp_path):
+    def write(name, first):
+        pq.write_table(pa.table({"id": list(range(first, first + 100))}), tmp_path / name)
+
+    def fed_anew():
+        with penstock.feed(tmp_path, batch_size=10) as feed:
+            return ids(feed)
+
+    write("a.parquet", 0)
+    with penstock.feed(tmp_path, batch_size=10) as feed:
+        assert ids(feed) == list(range(100))
+        # Files that come are of feeds to come, as soon as the gateway has looked again.
+        write("b.parquet", 100)
+        while fed_anew() != list(range(200)):
+            time.sleep(0.1)
+        assert ids(feed) == ids(feed.epoch(0)) == list(range(100))
+        # What is gone from the disk is fed out of the gateway's memory, or not at all.
+        write("a.parquet", 1000)
+        try:
+            assert ids(feed) == list(range(100))
+        except penstock.FeedError as error:
+            assert "changed" in str(error)
+
+
+def test_a_feed_without_a_row_is_refused(data):
+    with penstock.feed(data, batch_size=10, filter="id > 99999999") as feed:
+        with pytest.raises(penstock.FeedError, match="no row of dataset .* passes the filter id > 99999999"):
+            len(feed)
+
+
 def test_what_killed_scripts_left_is_swept_and_nothing_that_lives(tmp_path):
     for name in ("penstock-1-dead", "penstock-2-living"):
         (tmp_path / name).mkdir()
@@ -206,6 +249,17 @@ def test_a_killed_sidecar_is_said_and_a_new_feed_gets_a_new_one(data):
     with penstock.feed(data, batch_size=500, columns=["id"]) as again:
         assert ids(again) == list(range(ROWS))
     feed.close()
+
+
+def test_a_killed_gateway_is_said_soon(data):
+    with penstock.feed(data, batch_size=10, columns=["id"], epochs=None) as feed:
+        batches = iter(feed)
+        next(batches)
+        for daemon, _ in _daemons.of_this_process().gateways.values():
+            daemon.process.kill()
+        with pytest.raises(penstock.FeedError, match="no gateway served the feed for 5s"):
+            for _ in batches:
+                pass
 
 
 def test_the_command_line_is_the_binary(binary):

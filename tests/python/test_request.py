@@ -29,6 +29,19 @@ DEFAULTS = dict(
 DESCRIPTION = {"steps_per_epoch": 10, "snapshot": "abc", "batch_size": 8, "lanes": 4, "order": {"shuffle": "none"}}
 
 
+@pytest.mark.parametrize(
+    "said, amount", [(1, 1), ("7", 7), ("64MiB", 64 << 20), ("1.5 GiB", 3 << 29), ("2g", 2 << 30), ("10MB", 10_000_000), ("3 b", 3)]
+)
+def test_memory_is_said_as_daemons_take_it(said, amount):
+    assert _request._bytes("memory", said) == amount
+
+
+@pytest.mark.parametrize("said", ["", "MiB", "0", "1 parsec", "-1", 0, 1.5])
+def test_what_is_no_amount_of_memory_is_one_line(said):
+    with pytest.raises(ArgumentError, match="memory is "):
+        _request._bytes("memory", said)
+
+
 def build(**arguments):
     return _request.build(**{**DEFAULTS, **arguments})
 

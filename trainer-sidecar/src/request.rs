@@ -33,6 +33,8 @@ pub(crate) struct Request {
     /// A step is done when it is acknowledged; without it, when it is handed out.
     pub(crate) acknowledgement: Option<Acknowledgement>,
     pub(crate) share: Share,
+    /// How long to look for a gateway that serves the feed on; `None` leaves it to the sidecar.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// Of the steps of a rank every `count`-th, from the `index`-th on, counted from where the feed starts: what one
@@ -74,6 +76,8 @@ struct Raw {
     acknowledgement: Option<RawAcknowledgement>,
     #[serde(default)]
     share: Option<Share>,
+    #[serde(default)]
+    patience_seconds: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -142,6 +146,7 @@ impl Request {
             memory: raw.memory,
             acknowledgement,
             share,
+            patience: raw.patience_seconds.map(patience).transpose()?,
         })
     }
 
@@ -180,9 +185,7 @@ impl Share {
 
 impl Acknowledgement {
     fn resolve(raw: RawAcknowledgement) -> Result<Self, Error> {
-        let patience = Duration::try_from_secs_f64(raw.patience_seconds).map_err(|_| {
-            invalid(format!("patience_seconds is {}: give a number of seconds", raw.patience_seconds))
-        })?;
+        let patience = patience(raw.patience_seconds)?;
         if raw.delivery.is_empty() {
             return Err(invalid(
                 "the acknowledgement's delivery has no name: give every pass its own".to_owned(),
@@ -190,6 +193,11 @@ impl Acknowledgement {
         }
         Ok(Self { delivery: raw.delivery, patience })
     }
+}
+
+fn patience(seconds: f64) -> Result<Duration, Error> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| invalid(format!("patience_seconds is {seconds}: give a number of seconds")))
 }
 
 fn invalid(message: String) -> Error {

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import _request, _source
 from ._batch import Batch
@@ -64,7 +64,7 @@ def feed(
     start: Optional[Mapping[str, Any]] = None,
     lanes: Optional[int] = None,
     shuffle_bytes: Optional[int] = None,
-    memory: Optional[int] = None,
+    memory: Union[None, int, str] = None,
     filter: Optional[str] = None,
     select: _request.Select = None,
     exhausted: str = "first",
@@ -114,7 +114,7 @@ def feed(
     lanes
         How many stretches of the order are read at once; by default the plan decides.
     memory
-        Bytes that the sidecar may hold for this feed; by default a quarter of its own. More means more
+        Bytes that the sidecar may hold for this feed, also as ``"64MiB"``; by default a quarter of its own. More means more
         batches ahead, and more that this process may keep without copying.
     name
         What errors and metrics call this feed; by default the dataset's name.

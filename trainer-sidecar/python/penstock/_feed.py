@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 #: How long a sidecar may take to answer: it asks a gateway, which may read many footers.
 OPEN_SECONDS = 120.0
+#: How long a sidecar looks for this process's own gateway, should that be gone.
+PRIVATE_PATIENCE_SECONDS = 5.0
 #: How long iteration waits while this process holds every batch before it says so.
 HELD_SECONDS = 10
 #: A wait at once; between two, Python handles signals.
@@ -78,8 +80,18 @@ class Feed:
 
     @property
     def _request_json(self) -> str:
-        gateways = {"gateways": list(self._place.gateways)} if self._place.gateways else {}
-        return json.dumps({**self._request, **gateways})
+        more: dict[str, Any] = {"gateways": list(self._place.gateways)} if self._place.gateways else {}
+        if self._plan.served:
+            # Nobody starts a gateway of this process's own again.
+            more["patience_seconds"] = PRIVATE_PATIENCE_SECONDS
+        return json.dumps({**self._known(), **more})
+
+    def _known(self) -> dict[str, Any]:
+        """The request; once the feed was described, for those files: what was said holds for all of its passes."""
+        about = self.__dict__.get("description")
+        if about is None:
+            return self._request
+        return {**self._request, "feed": {**self._request["feed"], "snapshot": about["snapshot"]}}
 
     @functools.cached_property
     def description(self) -> dict[str, Any]:
@@ -221,7 +233,7 @@ class Feed:
     def epoch(self, epoch: int) -> "Feed":
         """The same feed for this one epoch, counted from 0."""
         self._check_open()
-        return Feed(self._plan, _request.one_epoch(self._request, epoch), self._start, self)
+        return Feed(self._plan, _request.one_epoch(self._known(), epoch), self._start, self)
 
     def _delivery(self, name: str, patience: float) -> "Feed":
         """The same feed with every step acknowledged, pinned to the files that this process sees."""
@@ -273,11 +285,13 @@ class Feed:
         request = _request.started(self._request, state)
         previous = (self._request, self._start)
         self._request, self._start = request, dict(state)
-        self.__dict__.pop("description", None)
+        known = self.__dict__.pop("description", None)
         try:
             self.description
         except PenstockError:
             self._request, self._start = previous
+            if known is not None:
+                self.description = known
             raise
         self._given = None
 
@@ -358,6 +372,8 @@ class FeedIterator(Iterator[Batch]):
         self._handle = _native.open_feed(feed._place.socket, feed._request_json, feed._group, OPEN_SECONDS)
         self._close = weakref.finalize(self, _close, self._handle, os.getpid())
         description = feed._checked(json.loads(_native.description(self._handle)))
+        feed.__dict__.setdefault("description", description)
+        self._ended = False
         self._columns = description["columns"]
         seed = feed._request["feed"]["seed"]
         self._cursor: Callable[[int, int], dict[str, Any]] = functools.partial(_cursor.after, _cursor.basis(description), seed)
@@ -365,6 +381,8 @@ class FeedIterator(Iterator[Batch]):
         self._pass = feed._passes
 
     def __next__(self) -> Batch:
+        if self._ended:
+            raise StopIteration
         out = _native.BatchStruct()
         library = _native.library()
         for held in itertools.count():
@@ -375,6 +393,9 @@ class FeedIterator(Iterator[Batch]):
                     self._feed._given = (out.epoch, out.step)
                 return Batch(arrays, out.epoch, out.step, out.rows, self._cursor)
             if kind == _native.END:
+                # Others may have the memory; what is held of it stays.
+                self._ended = True
+                self._close()
                 raise StopIteration
             if kind == _native.ALL_SLOTS_HELD and held * _SLICE_MS < HELD_SECONDS * 1000:
                 continue
@@ -388,6 +409,7 @@ class FeedIterator(Iterator[Batch]):
 
     def close(self) -> None:
         """Ends the pass; batches that are held stay readable."""
+        self._ended = True
         self._close()
 
 

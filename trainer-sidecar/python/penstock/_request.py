@@ -6,6 +6,7 @@ Pure: checks what can be checked without the dataset; the gateway checks the res
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import _cursor
@@ -38,7 +39,7 @@ def build(
     start: Optional[Mapping[str, Any]],
     lanes: Optional[int],
     shuffle_bytes: Optional[int],
-    memory: Optional[int] = None,
+    memory: Union[None, int, str] = None,
     filter: Optional[str] = None,
     select: Select = None,
     exhausted: str = "first",
@@ -84,7 +85,7 @@ def build(
     if declared:
         request["nulls"] = declared
     if memory is not None:
-        request["memory"] = _whole("memory", memory, 1)
+        request["memory"] = _bytes("memory", memory)
     return request if start is None else started(request, start)
 
 
@@ -154,6 +155,18 @@ def _whole(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or whole < least:
         raise ArgumentError(f"{name} is {value!r}: it must be a whole number of at least {least}")
     return whole
+
+
+def _bytes(name: str, value: Any) -> int:
+    """Bytes, or an amount as the daemons' flags take it: MB is 10^6, MiB and M 2^20."""
+    if not isinstance(value, str):
+        return _whole(name, value, 1)
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *(?:([kmgt])(i?b)?|b)?", value.strip().lower())
+    if found is None:
+        raise ArgumentError(f"{name} is {value!r}: write e.g. '64MiB', '1GiB' or plain bytes")
+    number, prefix, suffix = found.groups()
+    base = 1000 if suffix == "b" else 1024
+    return _whole(name, int(float(number) * base ** (" kmgt".index(prefix) if prefix else 0)), 1)
 
 
 def _choice(name: str, value: str, choices: Sequence[str]) -> str:

@@ -56,6 +56,8 @@ def plan(source: Source, dataset: Optional[Dataset], env: Mapping[str, str]) -> 
         return Plan(_only(dataset, env), (), (), True)
     if isinstance(source, Mapping):
         return Plan(_named(source, dataset), (), tuple((name, _uri(place)) for name, place in source.items()), False)
+    if not isinstance(source, (str, os.PathLike)):
+        raise ArgumentError(f"source is {source!r}: give one path, a directory, or a pattern like data/*.parquet; several datasets go into a dict of places")
     text = os.path.expanduser(os.fspath(source))
     if not text:
         raise ArgumentError("source is empty: give a path, a glob or grpc://HOST:PORT")

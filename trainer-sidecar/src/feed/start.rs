@@ -59,7 +59,7 @@ impl Start {
         let link = Link { deadlines, window: size::window(memory), trust };
         let subscription = gateways.subscribe(&link, &request.feed).await?;
         check_steps(&request, &subscription)?;
-        gateways.set_patience(house.deadlines.give_up);
+        gateways.set_patience(request.patience.unwrap_or(house.deadlines.give_up));
         gateways.learn(&subscription.locations);
         gateways.spread(request.rank.get());
         // From here on the feed is this snapshot in these lanes, whoever serves it.
