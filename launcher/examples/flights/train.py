@@ -139,13 +139,14 @@ def main() -> None:
         nulls=NULLS,
     )
     print(feed)
-    epochs = []
+    epochs, seen = [], []
     step = model.step
     for epoch in range(args.epochs):
         counts = penstock.ps.epoch(coordinator, feed.epoch(epoch), step)
         epochs.append(counts._asdict())
+        seen.append(model.seen.numpy())
         print(f"epoch {epoch}: {counts.rows:,} rows in {counts.steps} steps, {counts.rows / counts.seconds:,.0f} rows/s")
-    np.save(run / "seen.npy", model.seen.numpy())
+    np.save(run / "seen.npy", seen)
     result = {**held_out({name: weight.numpy() for name, weight in model.weights.items()}), "epochs": epochs}
     (run / "result.json").write_text(json.dumps(result))
     tell(result)

@@ -6,6 +6,7 @@ gateways to name in the request. Starting private daemons is left to :mod:`penst
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 
@@ -49,6 +50,11 @@ def plan(source: Source, dataset: Optional[Dataset], env: Mapping[str, str]) -> 
     """Decides what ``source`` means in this environment."""
     launched = bool(env.get(SIDECAR))
     if source is None:
+        if not launched and _task(env) == "ps":
+            raise ArgumentError(
+                "no source: this task is a parameter server, which is fed nothing: call penstock.ps.serve_unless_chief() before penstock.feed, "
+                "or for a program of TensorFlow 1 let its server join first"
+            )
         if not launched:
             raise ArgumentError(
                 "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run --input NAME=URI`"
@@ -92,6 +98,15 @@ def open_place(plan: Plan) -> Place:
             daemons.give_back_gateway(plan.served)
 
     return Place(socket, gateways, close)
+
+
+def _task(env: Mapping[str, str]) -> Optional[str]:
+    """What a launched job calls this task."""
+    try:
+        role: Optional[str] = json.loads(env.get("TF_CONFIG", "{}"))["task"]["type"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return role
 
 
 def _uri(place: Union[str, "os.PathLike[str]"]) -> str:
