@@ -9,6 +9,8 @@ TOOLS  ?= $(HOME)/.cache/penstock/tools
 WHEEL_TOOLS  := $(CURDIR)/target/venv-wheel
 WHEEL_TARGET := x86_64-unknown-linux-gnu
 WHEEL_NATIVE := $(CURDIR)/target/$(WHEEL_TARGET)/wheel
+# Not written over: what runs from there keeps what it has.
+INSTALL_NATIVES = install -D -t $(PACKAGE)/penstock/_native target/quick/penstock target/quick/libpenstock_tf.so
 NAME   ?=
 SECONDS_EACH ?= 60
 
@@ -36,9 +38,7 @@ demo-hdfs: develop
 # The package as a user has it: optimised binary and op library inside.
 develop: $(VENV)/.ready
 	cargo build --profile quick -p penstock -p penstock-tf-op
-	mkdir -p $(PACKAGE)/penstock/_native
-	# Not written over: what runs from there keeps what it has.
-	install target/quick/penstock target/quick/libpenstock_tf.so $(PACKAGE)/penstock/_native/
+	$(INSTALL_NATIVES)
 
 $(VENV)/.ready: tests/python/requirements.txt $(PACKAGE)/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -78,8 +78,11 @@ test-python: $(VENV)/.ready build
 fuzz:
 	PENSTOCK_FUZZ_SECONDS=$(SECONDS_EACH) cargo test --workspace --lib fuzz_
 
-bench: develop
-	PENSTOCK_PYTHON=$(PY) cargo run --quiet --profile quick -p penstock-benches -- $(NAME)
+# All that is measured is built at once: packages built by themselves would be built with other features, anew.
+bench: $(VENV)/.ready
+	cargo build --profile quick -p penstock -p penstock-tf-op -p penstock-benches
+	$(INSTALL_NATIVES)
+	PENSTOCK_PYTHON=$(PY) PENSTOCK_NATIVE=$(CURDIR)/target/quick target/quick/penstock-benches $(NAME)
 
 lint: $(VENV)/.ready
 	cargo fmt --all -- --check
