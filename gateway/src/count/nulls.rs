@@ -6,11 +6,9 @@
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use parquet::file::metadata::ParquetMetaData;
 
+use super::CONCURRENT_FILES;
 use super::leaf::plain_leaf;
 use crate::dataset::{DatasetError, File, Snapshot, statistics};
-
-/// Footers read at once.
-const AT_ONCE: usize = 16;
 
 /// The nulls of each column; `None` of one that they are not told of.
 ///
@@ -19,8 +17,9 @@ const AT_ONCE: usize = 16;
 pub async fn nulls(snapshot: &Snapshot) -> Result<Vec<Option<u64>>, DatasetError> {
     let places = 0..snapshot.schema.fields().len();
     let none = vec![Some(0u64); places.len()];
-    let files =
-        stream::iter(&snapshot.files).map(|file| of_file(file, places.len())).buffer_unordered(AT_ONCE);
+    let files = stream::iter(&snapshot.files)
+        .map(|file| of_file(file, places.len()))
+        .buffer_unordered(CONCURRENT_FILES);
     let sum = |sums: Vec<Option<u64>>, found: Vec<Option<u64>>| {
         let both = sums.into_iter().zip(found);
         both.map(|(sum, found)| sum.zip(found).map(|(sum, found)| sum.saturating_add(found))).collect()

@@ -252,8 +252,8 @@ class Feed:
 
     def _pinned(self) -> dict[str, Any]:
         """The request, for the files that this process sees."""
-        about = self.description
-        return {**self._request, "feed": {**self._request["feed"], "snapshot": about["snapshot"], "lanes": about["lanes"]}}
+        lanes, request = self.description["lanes"], self._known()
+        return {**request, "feed": {**request["feed"], "lanes": lanes}}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process of this machine it is the same feed, for as long as this one is there."""

@@ -50,7 +50,7 @@ def plan(source: Source, dataset: Optional[Dataset], env: Mapping[str, str]) -> 
     """Decides what ``source`` means in this environment."""
     launched = bool(env.get(SIDECAR))
     if source is None:
-        if not launched and _task(env) == "ps":
+        if not launched and _is_parameter_server(env):
             raise ArgumentError(
                 "no source: this task is a parameter server, which is fed nothing: call penstock.ps.serve_unless_chief() before penstock.feed, "
                 "or for a program of TensorFlow 1 let its server join first"
@@ -100,13 +100,17 @@ def open_place(plan: Plan) -> Place:
     return Place(socket, gateways, close)
 
 
-def _task(env: Mapping[str, str]) -> Optional[str]:
-    """What a launched job calls this task."""
+def task_type(env: Mapping[str, str]) -> str:
+    """What a job calls this task; nothing where there is none."""
+    kind: str = json.loads(env.get("TF_CONFIG", "{}")).get("task", {}).get("type", "")
+    return kind
+
+
+def _is_parameter_server(env: Mapping[str, str]) -> bool:
     try:
-        role: Optional[str] = json.loads(env.get("TF_CONFIG", "{}"))["task"]["type"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return role
+        return task_type(env) == "ps"
+    except (ValueError, AttributeError):
+        return False
 
 
 def _uri(place: Union[str, "os.PathLike[str]"]) -> str:

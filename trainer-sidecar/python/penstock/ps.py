@@ -15,7 +15,6 @@ may be trained twice after a death: between its update and its acknowledgement a
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import threading
@@ -27,7 +26,7 @@ from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Optional
 import numpy as np
 import tensorflow as tf
 
-from . import _native, _tf
+from . import _native, _source, _tf
 from ._feed import Feed
 from .errors import ArgumentError, PenstockError
 
@@ -100,7 +99,7 @@ def serve() -> NoReturn:
 
 def serve_unless_chief() -> str:
     """Serves for ever in a worker or a parameter server; gives the task's type in any other task."""
-    kind: str = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {}).get("type", "")
+    kind = _source.task_type(os.environ)
     if kind in ("worker", "ps"):
         serve()
     return kind

@@ -25,7 +25,7 @@ const CLIENT: &str = "penstock";
 const CHECKSUM_OK: i32 = 6;
 const SUCCESS: i32 = 0;
 /// The answer to an operation has some dozen bytes, and a message when it is a refusal.
-pub(super) const MAX_ANSWER_BYTES: usize = 64 << 10;
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// Read in one go with what comes before data: a header and the checksums of a packet, and little of its data,
 /// for those are copied once more.
 const READ_AHEAD: usize = 2 << 10;
@@ -54,6 +54,8 @@ pub(super) struct Connection<S = TcpStream> {
     stream: S,
     /// Bytes that came and have no place yet.
     ahead: BytesMut,
+    /// Bytes that may be read beyond those that are asked for.
+    read_ahead: usize,
     /// How long any step may take.
     silence: Duration,
 }
@@ -70,7 +72,17 @@ impl Connection {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn over(stream: S, silence: Duration) -> Self {
-        Self { stream, ahead: BytesMut::new(), silence }
+        Self { stream, ahead: BytesMut::new(), read_ahead: READ_AHEAD, silence }
+    }
+
+    /// One of which nothing is read before it is asked for: what goes along with a byte goes with whoever reads it.
+    pub(super) fn exactly(stream: S, silence: Duration) -> Self {
+        Self { read_ahead: 0, ..Self::over(stream, silence) }
+    }
+
+    /// The stream, where nothing was read ahead.
+    pub(super) fn into_stream(self) -> S {
+        self.stream
     }
 
     /// Asks for bytes of a block; what follows is told by [`receive`](Self::receive).
@@ -84,9 +96,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             offset: range.start,
             length: range.end - range.start,
         };
-        self.send(&operation(READ_BLOCK, &question)).await?;
-        let answer = accepted(&self.message().await?)?;
+        let answer = self.tell(READ_BLOCK, &question).await?;
         Ok(Checksums::of(answer.checksums)?)
+    }
+
+    /// Tells what to do, and hears the answer to it unless that is a refusal.
+    pub(super) async fn tell(
+        &mut self,
+        code: u8,
+        question: &impl prost::Message,
+    ) -> Result<wire::OperationAnswer, TransferError> {
+        let mut said = BytesMut::with_capacity(256);
+        said.put_u16(TRANSFER_VERSION);
+        said.put_u8(code);
+        said.put_slice(&question.encode_length_delimited_to_vec());
+        self.send(&said).await?;
+
+        let answer = self.message().await?;
+        let answer = wire::OperationAnswer::decode(answer).map_err(TransferError::Answer)?;
+        if answer.status != SUCCESS {
+            let message = answer.message.filter(|message| !message.is_empty());
+            let message = message.unwrap_or_else(|| format!("status {}", answer.status));
+            return Err(TransferError::Refused { message });
+        }
+        Ok(answer)
     }
 
     /// Appends the bytes that were asked for to `into`, whose capacity they fit in. After an error `into` has
@@ -195,8 +228,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn ahead(&mut self, bytes: usize) -> Result<(), TransferError> {
         while self.ahead.len() < bytes {
             let missing = bytes - self.ahead.len();
-            self.ahead.reserve(missing.max(READ_AHEAD));
-            let mut room = (&mut self.ahead).limit(missing.max(READ_AHEAD));
+            let room = missing.max(self.read_ahead);
+            self.ahead.reserve(room);
+            let mut room = (&mut self.ahead).limit(room);
             read(&mut self.stream, self.silence, &mut room).await?;
         }
         Ok(())
@@ -218,26 +252,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let sending = timeout(self.silence, self.stream.write_all(bytes));
         sending.await.map_err(|_| TransferError::Silent(self.silence))?.map_err(TransferError::Broken)
     }
-}
-
-/// What a DataNode is told to do, as it reads it.
-pub(super) fn operation(code: u8, question: &impl prost::Message) -> BytesMut {
-    let mut said = BytesMut::with_capacity(256);
-    said.put_u16(TRANSFER_VERSION);
-    said.put_u8(code);
-    said.put_slice(&question.encode_length_delimited_to_vec());
-    said
-}
-
-/// Its answer, unless that is a refusal.
-pub(super) fn accepted(answer: &[u8]) -> Result<wire::OperationAnswer, TransferError> {
-    let answer = wire::OperationAnswer::decode(answer).map_err(TransferError::Answer)?;
-    if answer.status != SUCCESS {
-        let message = answer.message.filter(|message| !message.is_empty());
-        let message = message.unwrap_or_else(|| format!("status {}", answer.status));
-        return Err(TransferError::Refused { message });
-    }
-    Ok(answer)
 }
 
 async fn read(

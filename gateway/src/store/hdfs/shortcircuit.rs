@@ -106,7 +106,7 @@ impl ShortCircuit {
                 return Some(Arc::clone(replica));
             }
         }
-        let lent = timeout(self.silence, lender::borrow(&socket, block)).await;
+        let lent = timeout(self.silence, lender::borrow(&socket, block, self.silence)).await;
         match lent.unwrap_or(Err(TransferError::Silent(self.silence))) {
             Ok(replica) => {
                 let replica = Arc::new(replica);
