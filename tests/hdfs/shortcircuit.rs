@@ -15,10 +15,6 @@ async fn what_is_on_this_machine_is_read_past_the_network() {
     assert_whole(&served.epoch(2).await.unwrap(), LARGE);
     bed.command("accept-reads");
 
-    // Two of three replicas rot: the third is found.
-    bed.command("corrupt /data/part-00003.parquet 1");
-    assert_whole(&served.epoch(1).await.unwrap(), LARGE);
-
     // DataNodes die, one after the other.
     let mut stream = served.rank(0, 1).await.unwrap();
     let mut ids = next(&mut stream).await;
@@ -28,6 +24,10 @@ async fn what_is_on_this_machine_is_read_past_the_network() {
     bed.command("kill-datanode 0");
     bed.command("start-datanodes");
     assert_whole(&served.epoch(1).await.unwrap(), LARGE);
+
+    // Two of three replicas rot: the third is found. Whoever has it must not die any more.
+    bed.command("corrupt /data/part-00003.parquet 1");
+    assert_whole(&served.epoch(2).await.unwrap(), LARGE);
     served.end().await;
 
     // Where no DataNode lends, the network does as well.

@@ -20,7 +20,8 @@ const HOWS: [How; 3] = [How::Closed { is_whole: false }, How::Closed { is_whole:
 const ASKED: usize = 0;
 const STREAMED: usize = 1;
 
-/// What passes on them, and how many of its kind before.
+/// What passes on them, and how many of its kind before. A stream's trailers are not among them: the sidecar, which has
+/// all by then, may have closed the connection before they pass.
 const FRAMES: &[(usize, From, Frame, usize)] = &[
     (ASKED, From::Sidecar, Frame::Settings, 0),
     (ASKED, From::Sidecar, Frame::WindowUpdate, 0),
@@ -30,6 +31,7 @@ const FRAMES: &[(usize, From, Frame, usize)] = &[
     (ASKED, From::Gateway, Frame::WindowUpdate, 0),
     (ASKED, From::Gateway, Frame::Headers, 0),
     (ASKED, From::Gateway, Frame::Data, 0),
+    (ASKED, From::Gateway, Frame::Trailers, 0),
     (STREAMED, From::Sidecar, Frame::Settings, 0),
     (STREAMED, From::Sidecar, Frame::WindowUpdate, 0),
     (STREAMED, From::Sidecar, Frame::Headers, 0),
@@ -41,7 +43,6 @@ const FRAMES: &[(usize, From, Frame, usize)] = &[
     (STREAMED, From::Gateway, Frame::Headers, 0),
     (STREAMED, From::Gateway, Frame::Data, 0),
     (STREAMED, From::Gateway, Frame::Data, 7),
-    (STREAMED, From::Gateway, Frame::Trailers, 0),
 ];
 
 /// A gateway of a fleet, reached by way of a cutter if there is one; where it is bound, and what it is called.
