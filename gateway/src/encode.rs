@@ -1,7 +1,7 @@
 //! Record batches as Flight messages.
 //!
 //! In: parts of steps. Out: messages, each with the note that says what it is. The promise: no column's
-//! buffer is copied; a message stays below the limit it was given unless one row alone is larger, so that a
+//! buffer is copied unless it is compressed; a message stays below the limit it was given unless one row alone is larger, so that a
 //! stock client takes it; the parts of a step count up to the last, which says that it is the last. It
 //! knows no file, no plan and no socket.
 
@@ -14,20 +14,24 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow::record_batch::RecordBatch;
 use arrow_flight::{FlightData, SchemaAsIpc};
-use penstock_proto::Note;
+use penstock_proto::{Compression, Note};
 
 pub(crate) use self::message::Message;
 use self::size::encoded_bytes;
 use crate::compact::compact;
 
+/// Zstandard's fastest level of its own: a link that a higher one would help is slower than a decoder.
+const ZSTD_LEVEL: i32 = 1;
+
 /// Writes the batches of one stream.
 pub(crate) struct Encoder {
     schema: SchemaRef,
     epoch: u64,
-    /// Bytes of a message's body, at most, if it has more than one row.
+    /// Bytes of a message's body before it is compressed, at most, if it has more than one row.
     part_bytes: u64,
     /// The next part of the step.
     part: u32,
@@ -35,8 +39,13 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(schema: SchemaRef, epoch: u64, part_bytes: u64) -> Result<Self, ArrowError> {
-        let mut writer = StreamEncoder::try_new(&schema)?;
+    pub(crate) fn new(
+        schema: SchemaRef,
+        epoch: u64,
+        part_bytes: u64,
+        compression: Option<Compression>,
+    ) -> Result<Self, ArrowError> {
+        let mut writer = StreamEncoder::try_new_with_options(&schema, options(compression)?)?;
         // The first batch brings the schema along, which Flight wants in a message of its own.
         writer.encode(&RecordBatch::new_empty(Arc::clone(&schema)))?;
         Ok(Self { schema, epoch, part_bytes, part: 0, writer })
@@ -80,6 +89,17 @@ impl Encoder {
         let written = self.writer.encode(&compact(batch)?)?;
         // One message, for dictionaries are written out before.
         Ok(Message::take(written, note.to_json()))
+    }
+}
+
+fn options(compression: Option<Compression>) -> Result<IpcWriteOptions, ArrowError> {
+    let options = IpcWriteOptions::default();
+    match compression {
+        None => Ok(options),
+        Some(Compression::Lz4) => options.try_with_compression(Some(CompressionType::LZ4_FRAME)),
+        Some(Compression::Zstd) => options
+            .try_with_compression(Some(CompressionType::ZSTD))?
+            .try_with_compression_level(Some(ZSTD_LEVEL)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use prost::Message as _;
 
 use crate::mixture::{Exhausted, Mixture};
-use crate::{Code, Error, FeedCommand, Rank, SnapshotId, WorldSize};
+use crate::{Code, Compression, Error, FeedCommand, Rank, SnapshotId, WorldSize};
 
 /// Rows of a global batch when nothing is said.
 pub const DEFAULT_BATCH_SIZE: u64 = 1024;
@@ -52,6 +52,8 @@ pub struct FeedRequest {
     pub start_step: u64,
     /// `None` means the newest.
     pub snapshot: Option<SnapshotId>,
+    /// `None` sends columns as they lie in memory.
+    pub compression: Option<Compression>,
 }
 
 /// How far rows move between epochs.
@@ -184,6 +186,7 @@ impl FeedRequest {
             epoch: command.epoch.unwrap_or(0),
             start_step: command.start_step.unwrap_or(0),
             snapshot: command.snapshot.clone().map(SnapshotId::new),
+            compression: command.compression.as_deref().map(parse).transpose()?,
         })
     }
 
@@ -209,6 +212,7 @@ impl FeedRequest {
             select: self.feed.select.clone(),
             mixture: mixture.map(Mixture::to_command).unwrap_or_default(),
             exhausted: mixture.map(|mixture| mixture.exhausted.to_string()),
+            compression: self.compression.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -224,7 +228,10 @@ pub(crate) trait Choice: Copy + fmt::Display + 'static {
 }
 
 pub(crate) fn parse_or<T: Choice>(word: Option<&str>, default: T) -> Result<T, Error> {
-    let Some(word) = word else { return Ok(default) };
+    word.map_or(Ok(default), parse)
+}
+
+fn parse<T: Choice>(word: &str) -> Result<T, Error> {
     T::ALL.iter().copied().find(|choice| choice.to_string() == word).ok_or_else(|| {
         let choices: Vec<_> = T::ALL.iter().map(|choice| format!("\"{choice}\"")).collect();
         invalid(format!("{} \"{word}\" is unknown: use {}", T::NAME, choices.join(", ")))

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
 
 pub mod code;
+pub mod compression;
 pub mod delivery;
 pub mod feed;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod generated {
 }
 
 pub use code::{Code, Error};
+pub use compression::Compression;
 pub use feed::{Feed, FeedRequest, Remainder, Shuffle};
 pub use generated::{FeedCommand, MixtureComponent};
 pub use ids::{Rank, SnapshotId, WorldSize};

@@ -18,6 +18,14 @@ fn testdata(name: &str) -> PathBuf {
 
 /// A shuffled epoch of two ranks, over a gateway that is reached as `change` says.
 async fn epoch(change: impl FnOnce(&mut Config, &Path), trust: Option<Trust>) -> (String, Vec<Fed>) {
+    epoch_of(change, trust, None).await
+}
+
+async fn epoch_of(
+    change: impl FnOnce(&mut Config, &Path),
+    trust: Option<Trust>,
+    compression: Option<&str>,
+) -> (String, Vec<Fed>) {
     let bed = Bed::without_gateway();
     let files = bed.dir.path().join("data");
     data::write(&files, SHAPE);
@@ -26,7 +34,9 @@ async fn epoch(change: impl FnOnce(&mut Config, &Path), trust: Option<Trust>) ->
     change(&mut config, bed.dir.path());
     let location = Gateway::start(config, &bed.drain).await.unwrap().location;
     bed.sidecar(vec![location.clone()], |sidecar| sidecar.tls = trust);
-    let feed = json!({"dataset": "d", "batch_size": 20, "seed": 7, "shuffle": "rows"});
+    let feed = json!({
+        "dataset": "d", "batch_size": 20, "seed": 7, "shuffle": "rows", "compression": compression,
+    });
     let batches = global(&bed.world(&feed, 1, 2).await);
     bed.end().await;
     (location, batches)
@@ -65,4 +75,10 @@ async fn a_feed_is_the_same_by_tcp_by_tls_by_a_socket_and_in_memory_that_is_lent
     let (location, batches) = epoch(alone, None).await;
     assert!(location.starts_with("grpc+unix:///"));
     assert_eq!(batches, expected);
+
+    // What is lent is not compressed, whoever asks.
+    for compression in ["lz4", "zstd"] {
+        assert_eq!(epoch_of(|_, _| {}, None, Some(compression)).await.1, expected);
+        assert_eq!(epoch_of(beside, None, Some(compression)).await.1, expected);
+    }
 }

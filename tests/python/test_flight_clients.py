@@ -87,6 +87,15 @@ def test_a_path_reads_the_files_in_order(serve, tmp_path):
         assert client.get_schema(info.descriptor).schema == tables[0].schema
 
 
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_what_was_asked_to_be_compressed_is_read_like_anything_else(serve, tmp_path, codec):
+    table = ids(20_000).append_column("text", pa.array([f"text {i % 7}" for i in range(20_000)]))
+    pq.write_table(table, tmp_path / "a.parquet")
+    with serve(d=tmp_path) as client:
+        info = feed(client, dataset="d", remainder="keep", compression=codec)
+        assert client.do_get(info.endpoints[0].ticket).read_all() == table
+
+
 def test_a_command_reads_steps_and_says_so(serve, tmp_path):
     pq.write_table(ids(1000), tmp_path / "a.parquet", row_group_size=64)
     with serve(d=tmp_path) as client:

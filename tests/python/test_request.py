@@ -189,6 +189,7 @@ def test_a_mixture_is_datasets_and_weights():
         (dict(dataset={"a": float("nan")}), "the weight of dataset 'a' is nan"),
         (dict(dataset={"a": True}), "the weight of dataset 'a' is True"),
         (dict(dataset={"": 1}), "dataset names ''"),
+        (dict(compression="gzip"), "compression is 'gzip': use 'lz4', 'zstd'"),
         (dict(dataset=WEIGHTS, exhausted="last"), "exhausted is 'last': use 'first', 'all'"),
         (dict(exhausted="all"), "exhausted is 'all' but dataset is one, 'd'"),
         (dict(dataset=WEIGHTS, remainder="pad"), "the batches of a mixture are all whole"),

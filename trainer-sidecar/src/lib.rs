@@ -8,6 +8,7 @@
 
 mod batcher;
 mod config;
+mod cpu;
 #[cfg(test)]
 mod fake;
 mod feed;

@@ -36,8 +36,8 @@ pub async fn receive(gateway: &str, ticket: &[u8]) -> Result<Received, Error> {
     let schema = try_schema_from_flatbuffer_bytes(&first.header);
     let schema = Arc::new(schema.map_err(|error| Error::chain(Code::BrokenStream, &error))?);
     while let Some(message) = stream.next().await? {
-        if let Some(batch) = decode(&schema, &message.header, &message.body)? {
-            received.rows += batch.num_rows() as u64;
+        if let Some(decoded) = decode(&schema, &message.header, &message.body)? {
+            received.rows += decoded.batch.num_rows() as u64;
             received.bytes += message.body.len() as u64;
         }
     }

@@ -14,11 +14,12 @@ use arrow_flight::Ticket;
 use penstock_proto::{Code, Error, FeedRequest, Note};
 use tokio::time::timeout;
 
-pub(crate) use self::decode::decode;
+pub(crate) use self::decode::{Decoded, decode};
 use self::position::{Arrival, Position};
+use crate::cpu::on_cpu;
 use crate::metrics;
 use crate::subscribe::{Gateways, Link, silent};
-use crate::wire::{Incoming, Rooms};
+use crate::wire::{Incoming, Message, Rooms};
 
 /// A piece of a step.
 #[derive(Debug, Clone)]
@@ -144,14 +145,22 @@ impl Stream {
             let message =
                 timeout(deadlines.stall, incoming.next()).await.map_err(|_| silent(deadlines))??;
             let Some(message) = message else { return Err(self.position.broken("stopped")) };
-            let Some(batch) = decode(&self.schema, &message.header, &message.body)? else { continue };
-            let note = Note::from_json(&message.metadata)
-                .map_err(|error| Error::chain(Code::BrokenStream, &error))?;
+            let Message { header, metadata, body, memory, .. } = message;
+            let decoded = if self.request.compression.is_some() {
+                let schema = SchemaRef::clone(&self.schema);
+                on_cpu(move || Ok(decode(&schema, &header, &body)?)).await?
+            } else {
+                // Nothing is copied.
+                decode(&self.schema, &header, &body)?
+            };
+            let Some(Decoded { batch, bytes }) = decoded else { continue };
+            let note =
+                Note::from_json(&metadata).map_err(|error| Error::chain(Code::BrokenStream, &error))?;
             return Ok(Some(match self.position.accept(note)? {
                 Arrival::End => Event::End,
                 Arrival::Moved => Event::Moved,
                 Arrival::Part { step, part, last } => {
-                    Event::Part(Part { step, part, last, batch, bytes: message.memory })
+                    Event::Part(Part { step, part, last, batch, bytes: memory + bytes })
                 }
             }));
         }

@@ -20,6 +20,7 @@ mod window;
 
 pub(crate) use self::borrow::Borrowing;
 pub(crate) use self::download::{Download, Target};
+pub(crate) use self::envelope::Message;
 pub(crate) use self::incoming::Incoming;
 pub(crate) use self::room::Rooms;
 pub(crate) use self::socket::Socket;

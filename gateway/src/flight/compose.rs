@@ -51,6 +51,7 @@ impl Gateway {
             metrics: StreamMetrics::new(&request.feed.dataset),
             queue_bytes: needs.iter().map(|need| need.queue_bytes).fold(0, u64::saturating_add),
             part_bytes,
+            compression: request.compression,
             taken_back: CancellationToken::new(),
             rows: Wanted::Share { served, rank, shares, pulled },
         })
@@ -83,7 +84,7 @@ impl Gateway {
             let part_bytes = (room / (PULLED_MESSAGES + 1)).min(beside_the_way);
             let part_bytes = part_bytes.max(LEAST_PULLED_BYTES).min(self.config.part_bytes);
             let ticket = Ticket {
-                request: FeedRequest { rank: Some(rank), ..request.clone() },
+                request: FeedRequest { rank: Some(rank), compression: None, ..request.clone() },
                 expires_at: SystemTime::now() + self.config.ticket_life,
                 counts: resolved.planned.counts.clone(),
                 pull: Some(Pull { lanes: lanes.clone(), part_bytes }),
@@ -113,6 +114,7 @@ fn key(request: &FeedRequest) -> Vec<u8> {
         start_step: 0,
         feed: request.feed.clone(),
         snapshot: request.snapshot.clone(),
+        compression: None,
     };
     of_all.to_command().encode_to_vec()
 }

@@ -52,6 +52,7 @@ impl Gateway {
             metrics: StreamMetrics::of_fleet(&request.feed.dataset),
             queue_bytes: need.queue_bytes,
             part_bytes,
+            compression: request.compression,
             taken_back,
             rows: Wanted::Lanes { resolved, partition, share },
         })

@@ -90,7 +90,7 @@ impl Prepared {
     async fn send(self, sender: &Sender) -> Result<(), Unsent> {
         let Some(first) = self.batches.first() else { return Ok(()) };
         // Sent as they are, however large.
-        let encoder = Encoder::new(first.schema(), 0, u64::MAX);
+        let encoder = Encoder::new(first.schema(), 0, u64::MAX, None);
         let mut encoder = encoder.map_err(|e| unwritable(&e))?;
         sender.send(encoder.schema()).await?;
         let steps = self.times * self.batches.len() as u64;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use penstock_proto::{Code, Error, Note, Rank};
+use penstock_proto::{Code, Compression, Error, Note, Rank};
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::StreamMetrics;
@@ -27,8 +27,10 @@ impl Gateway {
 
     /// Opens the stream that a ticket stands for, and takes room for its parts to be lent.
     pub(super) async fn open_to_lend(&self, ticket: &[u8], bytes: u64) -> Result<(Messages, Room), Error> {
-        self.open_beside(ticket, bytes, |share| {
-            share.and_then(|share| share.room_to_lend(bytes)).ok_or_else(|| {
+        self.open_beside(ticket, bytes, |work| {
+            // What is lent crosses no link.
+            work.compression = None;
+            work.rows.share().and_then(|share| share.room_to_lend(bytes)).ok_or_else(|| {
                 let message = "no memory to lend is free at the moment: read by the Unix socket, or give the gateway \
                                more --memory";
                 Error::new(Code::Busy, message)
@@ -42,7 +44,7 @@ impl Gateway {
         &self,
         ticket: &[u8],
         spare: u64,
-        beside: impl FnOnce(Option<&Share>) -> Result<T, Error>,
+        beside: impl FnOnce(&mut Work) -> Result<T, Error>,
     ) -> Result<(Messages, T), Error> {
         let opened = self.config.ticket_key.open(ticket, SystemTime::now())?;
         let Some(rank) = opened.request.rank else {
@@ -54,11 +56,11 @@ impl Gateway {
                            in the whole fleet, and ask for a ticket again";
             return Err(Error::new(Code::BadTicket, message));
         }
-        let work = match &opened.pull {
+        let mut work = match &opened.pull {
             None => self.compose(served, rank, spare).await?,
             Some(pull) => self.lend(served, rank, pull)?,
         };
-        let beside = beside(work.rows.share())?;
+        let beside = beside(&mut work)?;
         let (sender, messages) = queue(work.queue_bytes, self.drain.clone());
         let running = self.running.enter(ticket);
         self.drain.spawn(work.name.clone(), async move {
@@ -88,8 +90,9 @@ impl Gateway {
 pub(super) struct Work {
     pub(super) name: String,
     pub(super) rows: Wanted,
-    /// Bytes of one message, unless a single row is larger.
+    /// Bytes of one message before it is compressed, unless a single row is larger.
     pub(super) part_bytes: u64,
+    pub(super) compression: Option<Compression>,
     /// Bytes of the queue to the socket.
     pub(super) queue_bytes: u64,
     pub(super) metrics: StreamMetrics,
@@ -147,17 +150,19 @@ impl Wanted {
 struct OpenStream {
     walk: Walk,
     encoder: Encoder,
+    /// Whether to write a message is much work.
+    compresses: bool,
     total_steps: u64,
 }
 
 impl OpenStream {
     async fn new(work: Work) -> Result<Self, Error> {
-        let Work { rows, part_bytes, .. } = work;
+        let Work { rows, part_bytes, compression, .. } = work;
         let (epoch, total_steps) = (rows.epoch(), rows.steps());
         let walk = rows.walk(part_bytes).await?;
-        let encoder = Encoder::new(Arc::clone(walk.schema()), epoch, part_bytes);
+        let encoder = Encoder::new(Arc::clone(walk.schema()), epoch, part_bytes, compression);
         let encoder = encoder.map_err(|e| unwritable(&e))?;
-        Ok(Self { walk, encoder, total_steps })
+        Ok(Self { walk, encoder, compresses: compression.is_some(), total_steps })
     }
 
     async fn run(self, sender: &Sender, metrics: &StreamMetrics) -> Result<(), Error> {
@@ -179,8 +184,8 @@ impl OpenStream {
             let Some(part) = self.walk.next().await.map_err(|e| Error::chain(e.code(), &e))? else { break };
             let (rows, is_last) = (part.rows, part.more == 0);
             let encoder = self.encoder;
-            // Encoding copies nothing: without rows to put together the pool costs more than the work.
-            let (encoder, messages) = if part.is_in_place() {
+            // Plain messages copy nothing: without rows to put together the pool costs more than the work.
+            let (encoder, messages) = if part.is_in_place() && !self.compresses {
                 encode(encoder, part)
             } else {
                 let encoded = on_cpu(move || encode(encoder, part)).await;

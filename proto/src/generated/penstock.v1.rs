@@ -58,6 +58,9 @@ pub struct FeedCommand {
     /// "first".
     #[prost(string, optional, tag = "18")]
     pub exhausted: ::core::option::Option<::prost::alloc::string::String>,
+    /// "lz4" or "zstd": how the bodies of messages are compressed. Absent means not at all.
+    #[prost(string, optional, tag = "19")]
+    pub compression: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What a mixture holds of one dataset.
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -68,6 +68,7 @@ def feed(
     filter: Optional[str] = None,
     select: _request.Select = None,
     exhausted: str = "first",
+    compression: Optional[str] = None,
     name: Optional[str] = None,
 ) -> Feed:
     """A feed of a dataset.
@@ -116,6 +117,9 @@ def feed(
     memory
         Bytes that the sidecar may hold for this feed, also as ``"64MiB"``; by default a quarter of its own. More means more
         batches ahead, and more that this process may keep without copying.
+    compression
+        How batches cross the network: ``"lz4"`` or ``"zstd"`` for a link that is slower than the gateway's cores; by
+        default as they are. On one machine nothing is compressed.
     name
         What errors and metrics call this feed; by default the dataset's name.
 
@@ -142,5 +146,6 @@ def feed(
         filter=filter,
         select=select,
         exhausted=exhausted,
+        compression=compression,
     )
     return Feed(plan, request, start)

@@ -16,6 +16,7 @@ VERSION = 1
 SHUFFLES = ("none", "blocks", "rows")
 REMAINDERS = ("drop", "pad", "keep")
 EXHAUSTED = ("first", "all")
+COMPRESSIONS = ("lz4", "zstd")
 
 Nulls = Union[None, str, int, float, bool, Mapping[str, Any]]
 Select = Union[None, Sequence[str], Mapping[str, str]]
@@ -43,6 +44,7 @@ def build(
     filter: Optional[str] = None,
     select: Select = None,
     exhausted: str = "first",
+    compression: Optional[str] = None,
 ) -> dict[str, Any]:
     """The request as a JSON-able dict. Rank and world size stay open when they are not given."""
     feed: dict[str, Any] = {
@@ -58,6 +60,8 @@ def build(
         feed["columns"] = _columns(columns)
     if select is not None:
         feed["select"] = _select(select)
+    if compression is not None:
+        feed["compression"] = _choice("compression", compression, COMPRESSIONS)
     if filter is not None:
         feed["filter"] = _filter(filter)
     if (rank is None) != (world_size is None):

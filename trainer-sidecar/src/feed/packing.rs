@@ -10,6 +10,7 @@ use penstock_ring::{BatchHeader, ColumnSpec, FreeSlot, SlotId, SlotLayout, SlotW
 use super::House;
 use super::memory::Leased;
 use crate::batcher::Step;
+use crate::cpu::on_cpu;
 use crate::pack::PackPlan;
 
 /// A batch in shared memory. Its slot is the trainer's already.
@@ -40,14 +41,6 @@ pub(super) async fn pack(
             on_cpu(move || packing.outgrow(&specs, leased)).await
         }
     }
-}
-
-async fn on_cpu<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let span = tracing::Span::current();
-    let done = tokio::task::spawn_blocking(move || span.in_scope(work)).await;
-    done.map_err(|error| Error::chain(Code::Internal, &error))?
 }
 
 struct Packing {

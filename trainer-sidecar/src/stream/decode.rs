@@ -1,8 +1,8 @@
 //! Messages into record batches, whose columns lie where the socket was read to.
 //!
 //! In: IPC messages of a schema that is known. Out: batches. What a message says of its body is checked
-//! before arrow reads it, for arrow takes some of it at its word. No dictionary comes: no column that is
-//! fed has one.
+//! before arrow reads it, for arrow takes some of it at its word. What was compressed lies in memory of its own
+//! afterwards. No dictionary comes: no column that is fed has one.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +17,19 @@ use penstock_proto::{Code, Error};
 
 /// More than any array of a message has: what takes no bytes is not bounded by those of the body.
 const MOST_VALUES: i64 = 1 << 32;
+/// What stands before a compressed buffer: how long it is by itself.
+const LENGTH_BYTES: usize = 8;
+/// Said in place of that length by a buffer that compression would not make smaller.
+const AS_IT_IS: i64 = -1;
+/// More than any message is before it is compressed: gRPC frames none.
+const MOST_BYTES: u64 = 1 << 32;
+
+/// Rows, and what they hold in memory besides their message.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) batch: RecordBatch,
+    pub(crate) bytes: u64,
+}
 
 /// A message that is not what its stream may bring.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +60,7 @@ pub(crate) fn decode(
     schema: &SchemaRef,
     header: &[u8],
     body: &Buffer,
-) -> Result<Option<RecordBatch>, DecodeError> {
+) -> Result<Option<Decoded>, DecodeError> {
     let message = root_as_message(header).map_err(|error| DecodeError::Header(error.to_string()))?;
     match message.header_type() {
         MessageHeader::NONE => Ok(None),
@@ -58,11 +71,13 @@ pub(crate) fn decode(
         MessageHeader::RecordBatch => {
             let batch = message.header_as_record_batch().ok_or(DecodeError::Kind("batch of another kind"))?;
             check_batch(&batch, body)?;
+            let bytes = unpacked_bytes(&batch, body)?;
             let (version, none) = (message.version(), HashMap::new());
             let decoder = RecordBatchDecoder::try_new(body, batch, schema.clone(), &none, &version)?;
             // It panics at buffers whose lengths fit no column; nothing of it is used afterwards.
             let read = catch_unwind(AssertUnwindSafe(|| decoder.read_record_batch()));
-            Ok(Some(read.map_err(|_| DecodeError::Batch("has buffers that fit no column"))??))
+            let batch = read.map_err(|_| DecodeError::Batch("has buffers that fit no column"))??;
+            Ok(Some(Decoded { batch, bytes }))
         }
         other => Err(DecodeError::Kind(other.variant_name().unwrap_or("message of the future"))),
     }
@@ -80,9 +95,6 @@ fn check_schema(announced: &Schema, arrived: &Schema) -> Result<(), DecodeError>
 
 /// Whether a batch stays inside its body.
 fn check_batch(batch: &ipc::RecordBatch<'_>, body: &Buffer) -> Result<(), DecodeError> {
-    if batch.compression().is_some() {
-        return Err(DecodeError::Batch("is compressed, which was not asked for"));
-    }
     let may_be = |values: i64| (0..=MOST_VALUES).contains(&values);
     let nodes_are_right = batch.nodes().is_none_or(|nodes| {
         nodes.iter().all(|node| may_be(node.length()) && node.null_count() <= node.length())
@@ -98,6 +110,26 @@ fn check_batch(batch: &ipc::RecordBatch<'_>, body: &Buffer) -> Result<(), Decode
         return Err(DecodeError::Batch("reaches out of its message"));
     }
     Ok(())
+}
+
+/// Bytes that the buffers of a batch, which stays inside its body, will take by themselves.
+fn unpacked_bytes(batch: &ipc::RecordBatch<'_>, body: &Buffer) -> Result<u64, DecodeError> {
+    if batch.compression().is_none() {
+        return Ok(0);
+    }
+    let mut sum = 0_u64;
+    for buffer in batch.buffers().iter().flatten().filter(|buffer| buffer.length() > 0) {
+        let length = body[buffer.offset() as usize..].first_chunk::<LENGTH_BYTES>();
+        match length.map(|length| i64::from_le_bytes(*length)) {
+            Some(AS_IT_IS) => {}
+            Some(length) if length >= 0 => sum = sum.saturating_add(length.unsigned_abs()),
+            _ => return Err(DecodeError::Batch("has a compressed buffer of no length")),
+        }
+    }
+    if sum > MOST_BYTES {
+        return Err(DecodeError::Batch("is larger uncompressed than a message can be"));
+    }
+    Ok(sum)
 }
 
 #[cfg(test)]

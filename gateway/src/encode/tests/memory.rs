@@ -93,7 +93,11 @@ fn batch(column: ArrayRef) -> RecordBatch {
 
 /// The one message of a batch.
 fn message(batch: &RecordBatch) -> Message {
-    let mut encoder = Encoder::new(batch.schema(), 0, AMPLE).unwrap();
+    compressed(batch, None)
+}
+
+fn compressed(batch: &RecordBatch, compression: Option<Compression>) -> Message {
+    let mut encoder = Encoder::new(batch.schema(), 0, AMPLE, compression).unwrap();
     let [message] = encoder.rows(batch.clone(), 0, 0).unwrap().try_into().ok().unwrap();
     message
 }
@@ -120,9 +124,33 @@ fn every_kind_of_column_is_read_as_it_was_whole_and_in_slices() {
         let rows = column.len();
         for (offset, length) in [(0, rows), (0, 0), (7, 0), (1, 1), (5, rows - 5), (8, 640), (rows - 3, 3)] {
             let slice = batch(column.slice(offset, length));
-            let read = read(&message(&slice), slice.schema());
-            assert_eq!(read, slice, "{} {offset} {length}", column.data_type());
+            for compression in [None, Some(Compression::Lz4), Some(Compression::Zstd)] {
+                let read = read(&compressed(&slice, compression), slice.schema());
+                assert_eq!(read, slice, "{} {offset} {length} {compression:?}", column.data_type());
+            }
         }
+    }
+}
+
+#[test]
+fn what_repeats_itself_becomes_small_and_what_does_not_hardly_grows() {
+    let alike =
+        batch(Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| format!("text {}", row % 3)))));
+    let sizes = [None, Some(Compression::Lz4), Some(Compression::Zstd)]
+        .map(|compression| compressed(&alike, compression).body_bytes());
+    assert!(sizes[1] < sizes[0] / 2 && sizes[2] < sizes[1], "{sizes:?}");
+
+    let mut state = 1_u64;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 32) as u8
+    });
+    let noise =
+        FixedSizeBinaryArray::try_from_iter([noise.take(100_000).collect::<Vec<_>>()].iter()).unwrap();
+    let noise = batch(Arc::new(noise));
+    let plain = message(&noise).body_bytes();
+    for compression in [Compression::Lz4, Compression::Zstd] {
+        assert!(compressed(&noise, Some(compression)).body_bytes() <= plain + 64, "{compression}");
     }
 }
 
