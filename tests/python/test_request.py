@@ -71,6 +71,7 @@ def test_everything_said_arrives():
         "nulls": {"a": 0, "*": "mask"},
     }  # fmt: skip
     assert build(nulls="mask")["nulls"] == {"*": "mask"}
+    assert build(units={"price": "0.01"})["units"] == {"price": "0.01"}
     assert build(select={"price": "log1p(price)", 'a "b"': "x"})["feed"]["select"] == [
         'log1p(price) AS "price"',
         'x AS "a ""b"""',

@@ -1,6 +1,6 @@
 //! Arrow columns into the columns of a slot.
 //!
-//! In: a schema and what nulls become; then, step by step, the record batches that make up a step. Out:
+//! In: a schema, what nulls become and in which units numbers are; then, step by step, the record batches that make up a step. Out:
 //! what the trainer will see of each column, and the bytes in the slot. The promise: the plan is made
 //! once and refuses what cannot be a tensor by name; every column is copied once, from the bytes that
 //! the network brought to where the trainer reads them. It knows no socket, no ring and no clock.
@@ -11,6 +11,7 @@ mod leaf;
 mod nulls;
 mod ragged;
 mod text;
+mod unit;
 
 use arrow::array::{Array as _, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -19,6 +20,7 @@ use penstock_proto::Code;
 use penstock_ring::{ColumnSpec, DType, MAX_DIMS};
 
 pub(crate) use self::nulls::NullRules;
+pub(crate) use self::unit::UnitRules;
 
 use self::leaf::{Cell, Leaf};
 
@@ -39,6 +41,8 @@ pub(crate) struct Column {
     pub(crate) splits_of: Option<String>,
     /// Lists of many lengths around what the column holds.
     depth: usize,
+    /// What its numbers are declared to count.
+    unit: Option<String>,
     /// Place of the column that it is made of, in the record batches.
     index: usize,
     content: Content,
@@ -71,7 +75,7 @@ pub(crate) enum PackError {
     #[error(
         "column \"{column}\" is {data_type}, which is no tensor: {advice}, or leave it out with columns=[…]"
     )]
-    Unsupported { column: String, data_type: String, advice: &'static str },
+    Unsupported { column: String, data_type: String, advice: String },
     #[error(
         "column \"{column}\" nests {dims} dimensions and a tensor of the ring holds {MAX_DIMS}, the rows included: leave it out with columns=[…]"
     )]
@@ -80,8 +84,14 @@ pub(crate) enum PackError {
         "column \"{column}\" holds {count} nulls at epoch {epoch}, step {step}: declare nulls={{\"{column}\": \"mask\"}} to get a column \"{column}_valid\" beside it, or nulls={{\"{column}\": VALUE}} to fill them"
     )]
     Nulls { column: String, epoch: u64, step: u64, count: usize },
-    #[error("nulls names column \"{column}\", which the feed does not have: its columns are {known}")]
-    UnknownColumn { column: String, known: String },
+    #[error("{argument} names column \"{column}\", which the feed does not have: its columns are {known}")]
+    UnknownColumn { argument: &'static str, column: String, known: String },
+    #[error("units says \"{unit}\" of column \"{column}\", which holds {data_type}: {advice}")]
+    Unit { column: String, data_type: String, unit: String, advice: String },
+    #[error(
+        "column \"{column}\" holds {value} at epoch {epoch}, step {step}, which is no int64 in units of \"{unit}\": declare another with units={{\"{column}\": …}}, one that every value is a multiple of"
+    )]
+    Misfit { column: String, value: String, unit: String, epoch: u64, step: u64 },
     #[error(
         "nulls fills column \"{column}\" with {value}, which is no {dtype}: give a value of that type, or \"mask\""
     )]
@@ -97,7 +107,11 @@ impl PackError {
         match self {
             Self::Unsupported { .. } | Self::TooDeep { .. } => Code::Unsupported,
             Self::UnknownColumn { .. } => Code::UnknownColumn,
-            Self::Nulls { .. } | Self::Fill { .. } | Self::NameTaken { .. } => Code::InvalidFeed,
+            Self::Nulls { .. }
+            | Self::Fill { .. }
+            | Self::NameTaken { .. }
+            | Self::Unit { .. }
+            | Self::Misfit { .. } => Code::InvalidFeed,
         }
     }
 }
@@ -107,12 +121,14 @@ impl PackPlan {
     ///
     /// # Errors
     /// A column of a type that is no tensor, or rules that do not fit the columns.
-    pub(crate) fn new(schema: &Schema, rules: &NullRules) -> Result<Self, PackError> {
+    pub(crate) fn new(schema: &Schema, rules: &NullRules, units: &UnitRules) -> Result<Self, PackError> {
         rules.check_names(schema)?;
+        units.check_names(schema)?;
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (index, field) in schema.fields().iter().enumerate() {
             let name = field.name();
-            let Form { depth, cell, dtype, shape } = resolve(name, field.data_type())?;
+            let Form { depth, cell, dtype, shape } = resolve(name, field.data_type(), units)?;
+            let unit = matches!(cell, Cell::Converted(_)).then(|| units.said_of(name).to_owned());
             let rule = rules.of(field, dtype)?;
             let (nulls, masked) = match rule {
                 nulls::Rule::Refuse => (OnNull::Refuse, false),
@@ -120,7 +136,8 @@ impl PackPlan {
                 nulls::Rule::Mask => (OnNull::Fill(cell.blank()), true),
             };
             let content = Content::Values { cell, nulls };
-            let values = Column { name: name.clone(), dtype, shape, splits_of: None, depth, index, content };
+            let name = name.clone();
+            let values = Column { name, dtype, shape, splits_of: None, depth, unit, index, content };
             let mask = masked.then(|| values.mask(cell.elements(dtype)));
             values.push_to(&mut columns, schema)?;
             if let Some(mask) = mask {
@@ -140,7 +157,7 @@ impl PackPlan {
     /// What a slot must hold of a step that consists of `parts`.
     ///
     /// # Errors
-    /// A null in a column for which nothing is declared.
+    /// A null in a column for which nothing is declared, or a number that is none in the declared unit.
     pub(crate) fn specs(
         &self,
         epoch: u64,
@@ -153,6 +170,10 @@ impl PackPlan {
                 let count = column.refused_nulls(parts);
                 if count > 0 {
                     return Err(PackError::Nulls { column: column.name.clone(), epoch, step, count });
+                }
+                if let Some(value) = column.misfit(parts) {
+                    let (column, unit) = (column.name.clone(), column.unit.clone().unwrap_or_default());
+                    return Err(PackError::Misfit { column, value, unit, epoch, step });
                 }
                 Ok(column.spec(column.count(parts), column.text_bytes(parts)))
             })
@@ -186,7 +207,7 @@ impl Column {
     /// The column that tells which elements of this one are not null.
     fn mask(&self, elements_per_cell: usize) -> Self {
         let content = Content::Validity { elements_per_cell };
-        Self { name: format!("{}_valid", self.name), dtype: DType::Bool, content, ..self.clone() }
+        Self { name: format!("{}_valid", self.name), dtype: DType::Bool, unit: None, content, ..self.clone() }
     }
 
     /// Adds the column, and behind it the bounds of its lists, the outermost first.
@@ -199,8 +220,8 @@ impl Column {
                 return Err(PackError::NameTaken { column: splits });
             }
             let (dtype, shape, splits_of) = (DType::Int64, Vec::new(), Some(name.clone()));
-            let content = Content::Splits;
-            columns.push(Self { name: splits, dtype, shape, splits_of, depth, index, content });
+            let (unit, content) = (None, Content::Splits);
+            columns.push(Self { name: splits, dtype, shape, splits_of, depth, unit, index, content });
         }
         Ok(())
     }
@@ -226,6 +247,14 @@ impl Column {
                 for leaf in self.leaves(parts) {
                     let (place, after) = rest.split_at_mut(leaf.len() * width);
                     leaf.write_dense(place, *width, nulls.bytes());
+                    rest = after;
+                }
+            }
+            Content::Values { cell: Cell::Converted(conversion), nulls } => {
+                let mut rest = data;
+                for leaf in self.leaves(parts) {
+                    let (place, after) = rest.split_at_mut(leaf.len() * unit::WIDTH);
+                    conversion.write(&leaf, place, nulls.bytes());
                     rest = after;
                 }
             }
@@ -274,6 +303,16 @@ impl Column {
         }
     }
 
+    /// A number that is none in the declared unit.
+    fn misfit(&self, parts: &[RecordBatch]) -> Option<String> {
+        match &self.content {
+            Content::Values { cell: Cell::Converted(conversion), .. } => {
+                self.leaves(parts).find_map(|leaf| conversion.misfit(&leaf))
+            }
+            _ => None,
+        }
+    }
+
     fn leaves<'a>(&self, parts: &'a [RecordBatch]) -> impl Iterator<Item = Leaf> + use<'a> {
         self.arrays(parts).map(|array| Leaf::of(&array))
     }
@@ -301,8 +340,9 @@ impl OnNull {
 /// # Errors
 /// No feed can carry such a column.
 pub fn fed_as(data_type: &DataType) -> Result<String, String> {
-    let Form { depth, dtype, shape, .. } = resolve("", data_type).map_err(|error| match error {
-        PackError::Unsupported { advice, .. } => advice.to_owned(),
+    let units = UnitRules::default();
+    let Form { depth, dtype, shape, .. } = resolve("", data_type, &units).map_err(|error| match error {
+        PackError::Unsupported { advice, .. } => advice,
         error => error.to_string(),
     })?;
     let open = std::iter::repeat_n("*".to_owned(), depth);
@@ -320,7 +360,7 @@ struct Form {
     shape: Vec<u64>,
 }
 
-fn resolve(column: &str, data_type: &DataType) -> Result<Form, PackError> {
+fn resolve(column: &str, data_type: &DataType, units: &UnitRules) -> Result<Form, PackError> {
     let mut shape = Vec::new();
     let mut inner = data_type;
     let mut depth = 0;
@@ -335,11 +375,14 @@ fn resolve(column: &str, data_type: &DataType) -> Result<Form, PackError> {
     if let DataType::FixedSizeBinary(size) = inner {
         shape.push(u64::try_from(*size).unwrap_or(0));
     }
-    let (cell, dtype) = leaf::element(inner).map_err(|advice| PackError::Unsupported {
-        column: column.to_owned(),
-        data_type: data_type.to_string(),
-        advice,
-    })?;
+    let (cell, dtype) = match units.of(column, inner)? {
+        Some(conversion) => (Cell::Converted(conversion), conversion.dtype()),
+        None => leaf::element(inner).map_err(|advice| PackError::Unsupported {
+            column: column.to_owned(),
+            data_type: data_type.to_string(),
+            advice,
+        })?,
+    };
     if shape.len() >= MAX_DIMS {
         return Err(PackError::TooDeep { column: column.to_owned(), dims: shape.len() + 1 });
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use penstock_proto::{Code, Error, FeedCommand, FeedRequest, Rank};
 use serde::Deserialize;
 
-use crate::pack::NullRules;
+use crate::pack::{NullRules, UnitRules};
 use crate::subscribe::Address;
 
 /// The version of the request's JSON.
@@ -28,6 +28,7 @@ pub(crate) struct Request {
     /// The feed covers epochs from `feed.epoch` to this one, itself excluded; `None` is endless.
     pub(crate) epochs: Option<u64>,
     pub(crate) nulls: NullRules,
+    pub(crate) units: UnitRules,
     /// Bytes the feed may hold; `None` leaves it to the sidecar.
     pub(crate) memory: Option<u64>,
     /// A step is done when it is acknowledged; without it, when it is handed out.
@@ -70,6 +71,8 @@ struct Raw {
     epochs: Option<u64>,
     #[serde(default)]
     nulls: Option<NullRules>,
+    #[serde(default)]
+    units: Option<UnitRules>,
     #[serde(default)]
     memory: Option<u64>,
     #[serde(default)]
@@ -143,6 +146,7 @@ impl Request {
             rank,
             epochs: raw.epochs,
             nulls: raw.nulls.unwrap_or_default(),
+            units: raw.units.unwrap_or_default(),
             memory: raw.memory,
             acknowledgement,
             share,

@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let inspection = inspection.with_nulls(runtime.block_on(nulls(&snapshot))?);
         let inspection = inspection.with_notes(|data_type| match penstock_sidecar::fed_as(data_type) {
             Ok(tensor) => format!("fed as {tensor}"),
-            Err(advice) => format!("cannot be fed, {advice}"),
+            Err(advice) => format!("cannot be fed as it is, {advice}"),
         });
         write!(std::io::stdout(), "{inspection}")?;
     }

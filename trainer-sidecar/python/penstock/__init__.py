@@ -69,6 +69,7 @@ def feed(
     select: _request.Select = None,
     exhausted: str = "first",
     compression: Optional[str] = None,
+    units: _request.Units = None,
     name: Optional[str] = None,
 ) -> Feed:
     """A feed of a dataset.
@@ -86,7 +87,8 @@ def feed(
         ``filter`` is one of all). No column says where a row comes from: write one into the files, with one value a dataset.
     exhausted
         When the epoch of several datasets ends: with the ``"first"`` that is used up, or once ``"all"`` have been.
-        Each is used up before any of its rows comes again, whatever ends an epoch; a cursor keeps the place in all.
+        Each goes through epochs of its own, one after the other, and none of its rows comes twice in one of them; under
+        ``"all"`` the smaller ones go through several within an epoch of all. A cursor keeps the place in each.
     batch_size
         Rows of the **global** batch, which all ranks consume together.
     columns
@@ -108,6 +110,11 @@ def feed(
     nulls
         What a null becomes, by column or ``"*"``: ``"mask"`` (a bool column ``NAME_valid`` follows) or a
         value to fill in. A null that is not declared is an error.
+    units
+        What a decimal becomes, by column or ``"*"``: int64 in a unit, ``{"price": "0.01"}`` for cents, or the nearest
+        ``"float64"``. Dates, times, timestamps and durations come as the integers that the files hold; ``"day"``, ``"s"``, ``"ms"``,
+        ``"us"`` or ``"ns"`` makes them int64 in that unit. A value that is no whole number of its unit, or none that int64
+        holds, is an error that names column, value and step. What ``nulls`` fills in counts in the unit.
     rank, world_size
         This consumer's share of every batch; by default that of the task, else 0 of 1.
     start
@@ -147,5 +154,6 @@ def feed(
         select=select,
         exhausted=exhausted,
         compression=compression,
+        units=units,
     )
     return Feed(plan, request, start)

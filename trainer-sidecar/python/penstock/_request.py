@@ -19,6 +19,7 @@ EXHAUSTED = ("first", "all")
 COMPRESSIONS = ("lz4", "zstd")
 
 Nulls = Union[None, str, int, float, bool, Mapping[str, Any]]
+Units = Optional[Mapping[str, str]]
 Select = Union[None, Sequence[str], Mapping[str, str]]
 #: A dataset's name, or several with their weights.
 Dataset = Union[str, Mapping[str, float]]
@@ -45,6 +46,7 @@ def build(
     select: Select = None,
     exhausted: str = "first",
     compression: Optional[str] = None,
+    units: Units = None,
 ) -> dict[str, Any]:
     """The request as a JSON-able dict. Rank and world size stay open when they are not given."""
     feed: dict[str, Any] = {
@@ -88,6 +90,8 @@ def build(
     declared = _nulls(nulls)
     if declared:
         request["nulls"] = declared
+    if units:
+        request["units"] = _units(units)
     if memory is not None:
         request["memory"] = _bytes("memory", memory)
     return request if start is None else started(request, start)
@@ -219,3 +223,12 @@ def _nulls(nulls: Nulls) -> dict[str, Any]:
                 f"nulls says {choice!r} for {column!r}: use \"mask\" or a value to fill in, by column name or \"*\""
             )
     return dict(nulls)
+
+
+def _units(units: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(units, Mapping):
+        raise ArgumentError(f'units is {units!r}: give a dict of units by column, like {{"price": "0.01", "seen": "ms"}}')
+    for column, unit in units.items():
+        if not isinstance(column, str) or not isinstance(unit, str):
+            raise ArgumentError(f'units says {unit!r} for {column!r}: write the unit as a text, "0.01", "float64" or "ms"')
+    return dict(units)

@@ -65,7 +65,7 @@ impl Start {
         // From here on the feed is this snapshot in these lanes, whoever serves it.
         request.feed.snapshot = Some(subscription.info.snapshot.clone());
         request.feed.feed.lanes = Some(subscription.info.lanes);
-        let plan = PackPlan::new(&subscription.schema, &request.nulls)
+        let plan = PackPlan::new(&subscription.schema, &request.nulls, &request.units)
             .map_err(|error| Error::chain(error.code(), &error))?;
         let ticket = Some(subscription.ticket.clone());
         Ok(Self { request, subscription, ticket, gateways, link, plan: Arc::new(plan), memory, most_memory })

@@ -10,12 +10,15 @@ use arrow::datatypes::DataType;
 use penstock_ring::DType;
 
 use super::bits;
+use super::unit::{self, Conversion};
 
 /// What one value of the innermost array is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cell {
     /// That many bytes, as they are.
     Dense(usize),
+    /// A number that becomes one of eight bytes in another unit.
+    Converted(Conversion),
     /// A bit that becomes a byte.
     Bool,
     /// Characters or bytes of any length.
@@ -27,7 +30,7 @@ impl Cell {
     pub(super) fn repeat(self, element: &[u8]) -> Vec<u8> {
         match self {
             Self::Dense(width) => element.iter().copied().cycle().take(width).collect(),
-            Self::Bool | Self::Text => element.to_vec(),
+            Self::Converted(_) | Self::Bool | Self::Text => element.to_vec(),
         }
     }
 
@@ -43,6 +46,7 @@ impl Cell {
     pub(super) fn blank(self) -> Vec<u8> {
         match self {
             Self::Dense(width) => vec![0; width],
+            Self::Converted(_) => vec![0; unit::WIDTH],
             Self::Bool => vec![0],
             Self::Text => Vec::new(),
         }
@@ -50,9 +54,8 @@ impl Cell {
 }
 
 /// The cell and element type of an innermost Arrow type, or what to do instead.
-pub(super) fn element(data_type: &DataType) -> Result<(Cell, DType), &'static str> {
+pub(super) fn element(data_type: &DataType) -> Result<(Cell, DType), String> {
     use DataType as A;
-    const WRITE_NUMBERS: &str = "write it as int64 or float64";
     Ok(match data_type {
         A::Boolean => (Cell::Bool, DType::Bool),
         A::Int8 => (Cell::Dense(1), DType::Int8),
@@ -71,16 +74,25 @@ pub(super) fn element(data_type: &DataType) -> Result<(Cell, DType), &'static st
         A::FixedSizeBinary(size) => (Cell::Dense(usize::try_from(*size).unwrap_or(0)), DType::UInt8),
         A::Utf8 | A::LargeUtf8 | A::Utf8View => (Cell::Text, DType::String),
         A::Binary | A::LargeBinary | A::BinaryView => (Cell::Text, DType::Bytes),
-        A::Decimal32(..) | A::Decimal64(..) | A::Decimal128(..) | A::Decimal256(..) | A::Interval(_) => {
-            return Err(WRITE_NUMBERS);
+        A::Decimal32(_, scale)
+        | A::Decimal64(_, scale)
+        | A::Decimal128(_, scale)
+        | A::Decimal256(_, scale) => {
+            return Err(unit::advice(*scale));
         }
+        A::Interval(_) => return Err("write it as int64 or float64".to_owned()),
         A::List(_) | A::LargeList(_) => {
-            return Err("write the lists of many lengths around those of one fixed size, or all of one size");
+            let advice = "write the lists of many lengths around those of one fixed size, or all of one size";
+            return Err(advice.to_owned());
         }
-        A::ListView(_) | A::LargeListView(_) => return Err("serve it as plain lists"),
-        A::Struct(_) | A::Map(..) | A::Union(..) => return Err("write its members as columns of their own"),
-        A::Dictionary(..) | A::RunEndEncoded(..) => return Err("serve it with its values spelled out"),
-        A::Null => return Err("give it a type that holds values"),
+        A::ListView(_) | A::LargeListView(_) => return Err("serve it as plain lists".to_owned()),
+        A::Struct(_) | A::Map(..) | A::Union(..) => {
+            return Err("write its members as columns of their own".to_owned());
+        }
+        A::Dictionary(..) | A::RunEndEncoded(..) => {
+            return Err("serve it with its values spelled out".to_owned());
+        }
+        A::Null => return Err("give it a type that holds values".to_owned()),
         A::FixedSizeList(..) => unreachable!("lists of fixed size are unwrapped before"),
     })
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{PackError, fill};
 
-/// The name that stands for every column that may hold nulls and is not named itself.
-const EVERY: &str = "*";
+/// The name that stands for every column that is not named itself.
+pub(super) const EVERY: &str = "*";
 /// The word that asks for a mask.
 const MASK: &str = "mask";
 
@@ -30,10 +30,7 @@ pub(super) enum Rule {
 impl NullRules {
     /// Refuses names that no column has.
     pub(super) fn check_names(&self, schema: &Schema) -> Result<(), PackError> {
-        let unknown = self.0.keys().find(|name| *name != EVERY && schema.field_with_name(name).is_err());
-        let Some(column) = unknown else { return Ok(()) };
-        let known: Vec<_> = schema.fields().iter().map(|field| format!("\"{}\"", field.name())).collect();
-        Err(PackError::UnknownColumn { column: column.clone(), known: known.join(", ") })
+        check_names("nulls", self.0.keys(), schema)
     }
 
     /// The rule for a column. A mask asked for by name is made even where no null can be; "*" reaches
@@ -58,6 +55,18 @@ impl NullRules {
             _ => Rule::Refuse,
         })
     }
+}
+
+/// Refuses what an argument says of a column that there is not.
+pub(super) fn check_names<'a>(
+    argument: &'static str,
+    mut names: impl Iterator<Item = &'a String>,
+    schema: &Schema,
+) -> Result<(), PackError> {
+    let unknown = names.find(|name| *name != EVERY && schema.field_with_name(name).is_err());
+    let Some(column) = unknown else { return Ok(()) };
+    let known: Vec<_> = schema.fields().iter().map(|field| format!("\"{}\"", field.name())).collect();
+    Err(PackError::UnknownColumn { argument, column: column.clone(), known: known.join(", ") })
 }
 
 fn may_hold_nulls(field: &Field) -> bool {

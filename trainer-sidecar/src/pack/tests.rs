@@ -11,6 +11,7 @@ use penstock_ring::SlotLayout;
 use super::*;
 
 mod ragged;
+mod unit;
 
 /// What the trainer would read: bytes, and offsets of texts.
 struct Packed {
@@ -28,7 +29,12 @@ fn rules(rules: Value) -> NullRules {
 }
 
 fn pack(parts: &[RecordBatch], nulls: Value) -> Result<Vec<(Column, Packed)>, PackError> {
-    let plan = PackPlan::new(&parts[0].schema(), &rules(nulls))?;
+    pack_in(parts, nulls, json!({}))
+}
+
+fn pack_in(parts: &[RecordBatch], nulls: Value, units: Value) -> Result<Vec<(Column, Packed)>, PackError> {
+    let units = serde_json::from_value(units).unwrap();
+    let plan = PackPlan::new(&parts[0].schema(), &rules(nulls), &units)?;
     let specs = plan.specs(0, 0, parts)?;
     SlotLayout::plan(&specs).unwrap();
     Ok(plan
@@ -213,7 +219,7 @@ fn refusal(array: ArrayRef, nulls: Value) -> String {
 fn a_null_without_a_word_about_it_names_column_step_and_choices() {
     let plan_of = |array: ArrayRef| {
         let part = batch("age", array);
-        PackPlan::new(&part.schema(), &rules(json!({}))).unwrap().specs(3, 41, &[part])
+        PackPlan::new(&part.schema(), &rules(json!({})), &UnitRules::default()).unwrap().specs(3, 41, &[part])
     };
     let error = plan_of(Arc::new(Int32Array::from(vec![Some(1), None]))).unwrap_err().to_string();
     for said in ["\"age\"", "epoch 3", "step 41", "mask", "VALUE"] {
@@ -234,7 +240,8 @@ fn what_is_no_tensor_is_refused_with_a_way_out() {
     let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)])]));
     let field = Arc::new(Field::new_list_field(list.data_type().clone(), true));
     check(Arc::new(FixedSizeListArray::new(field, 1, list, None)), "around those of one fixed size");
-    check(Arc::new(Decimal128Array::from(vec![1])), "int64 or float64");
+    check(Arc::new(Decimal128Array::from(vec![1])), r#""0.0000000001" for int64 in that unit or "float64""#);
+    check(Arc::new(IntervalYearMonthArray::from(vec![1])), "int64 or float64");
     check(Arc::new(NullArray::new(1)), "a type that holds values");
     let mut deep: ArrayRef = Arc::new(Int8Array::from(vec![1]));
     for _ in 0..8 {
@@ -253,7 +260,7 @@ fn rules_that_fit_no_column_are_refused() {
         Field::new("x", DataType::Int8, true),
         Field::new("x_valid", DataType::Boolean, true),
     ]);
-    let error = PackPlan::new(&schema, &rules(json!({"x": "mask"}))).unwrap_err();
+    let error = PackPlan::new(&schema, &rules(json!({"x": "mask"})), &UnitRules::default()).unwrap_err();
     assert!(error.to_string().contains("\"x_valid\""));
 }
 
@@ -265,7 +272,7 @@ fn a_star_reaches_what_may_hold_nulls_and_fits() {
         Field::new("c", DataType::Utf8, true),
     ]);
     let names = |nulls| {
-        let plan = PackPlan::new(&schema, &rules(nulls)).unwrap();
+        let plan = PackPlan::new(&schema, &rules(nulls), &UnitRules::default()).unwrap();
         plan.columns().iter().map(|c| c.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(names(json!({"*": "mask"})), ["a", "a_valid", "b", "c", "c_valid"]);

@@ -100,7 +100,10 @@ fn elements_of_one_shape_keep_it_inside_lists_of_many_lengths() {
     let array: ArrayRef = Arc::new(builder.finish());
     assert_eq!(fed_as(array.data_type()).unwrap(), "int64 [*, 2]");
     let part = batch("x", array);
-    let specs = PackPlan::new(&part.schema(), &rules(json!({}))).unwrap().specs(0, 0, &[part]).unwrap();
+    let specs = PackPlan::new(&part.schema(), &rules(json!({})), &UnitRules::default())
+        .unwrap()
+        .specs(0, 0, &[part])
+        .unwrap();
     assert_eq!(specs[0].dims, [3, 2]);
     assert_eq!(specs[1].dims, [4]);
     assert!(specs.iter().all(|spec| spec.own_rows));
