@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "arrays are made where they are packed")]
+
 use super::*;
 
 fn whole(array: ArrayRef, nulls: Value, unit: &str) -> Vec<i64> {
