@@ -18,7 +18,7 @@ use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow::record_batch::RecordBatch;
 use arrow_flight::{FlightData, SchemaAsIpc};
-use penstock_proto::{Compression, Note};
+use penstock_proto::{Compression, Effort, Note};
 
 pub(crate) use self::message::Message;
 use self::size::encoded_bytes;
@@ -59,12 +59,13 @@ impl Encoder {
 
     /// Rows of `step`, of which `more` parts are meant to follow. Rows that turn out too large for one
     /// message become several; then the step has more parts than its first ones said, and a reader goes by
-    /// the one that calls itself the last.
+    /// the one that calls itself the last. What the rows cost is said with the first.
     pub(crate) fn rows(
         &mut self,
         batch: RecordBatch,
         step: u64,
         more: u64,
+        mut effort: Effort,
     ) -> Result<Vec<Message>, ArrowError> {
         let mut pieces = Vec::new();
         split(batch, self.part_bytes, &mut pieces);
@@ -74,7 +75,8 @@ impl Encoder {
             following -= 1;
             let (part, behind) = (self.part, u32::try_from(following).unwrap_or(u32::MAX));
             let parts = part.saturating_add(1).saturating_add(behind);
-            messages.push(self.message(piece, Note::Part { epoch: self.epoch, step, part, parts })?);
+            let note = Note::Part { epoch: self.epoch, step, part, parts };
+            messages.push(self.message(piece, note, std::mem::take(&mut effort))?);
             self.part = if following == 0 { 0 } else { part.saturating_add(1) };
         }
         Ok(messages)
@@ -82,13 +84,13 @@ impl Encoder {
 
     /// A batch without rows, for the sake of its note.
     pub(crate) fn note(&mut self, note: Note) -> Result<Message, ArrowError> {
-        self.message(&RecordBatch::new_empty(self.schema.clone()), note)
+        self.message(&RecordBatch::new_empty(self.schema.clone()), note, Effort::default())
     }
 
-    fn message(&mut self, batch: &RecordBatch, note: Note) -> Result<Message, ArrowError> {
+    fn message(&mut self, batch: &RecordBatch, note: Note, effort: Effort) -> Result<Message, ArrowError> {
         let written = self.writer.encode(&compact(batch)?)?;
         // One message, for dictionaries are written out before.
-        Ok(Message::take(written, note.to_json()))
+        Ok(Message::take(written, note.to_json_with(effort)))
     }
 }
 

@@ -23,6 +23,7 @@ mod rows;
 mod share;
 mod shared;
 mod source;
+mod spent;
 mod steps;
 
 use parquet::errors::ParquetError;

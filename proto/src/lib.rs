@@ -34,5 +34,5 @@ pub use generated::{FeedCommand, MixtureComponent};
 pub use ids::{Rank, SnapshotId, WorldSize};
 pub use info::{ComponentInfo, FeedInfo};
 pub use mixture::{Exhausted, Mixture};
-pub use note::Note;
+pub use note::{Effort, Note};
 pub use ticket::{Pull, Ticket, TicketKey};

@@ -1,5 +1,7 @@
 //! The notes that ride on a stream of record batches, as each batch's `app_metadata` in JSON.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// What a batch on a stream is.
@@ -12,6 +14,16 @@ pub enum Note {
     End { steps: u64 },
     /// The gateway is leaving: go on at `step` with another.
     Moved { step: u64 },
+}
+
+/// What bringing a part's rows cost a gateway, as far as the stream waited for it: nothing, where they were there
+/// in time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Waiting for bytes of files.
+    pub store: Duration,
+    /// Decoding, shuffling and putting together.
+    pub decode: Duration,
 }
 
 /// The three shapes under one roof; which it is follows from the members that are there.
@@ -32,6 +44,14 @@ struct Raw {
     part: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<u32>,
+    #[serde(skip_serializing_if = "is_zero")]
+    store_us: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    decode_us: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -47,8 +67,37 @@ pub enum NoteError {
     Incomplete,
 }
 
+impl Effort {
+    pub fn total(self) -> Duration {
+        self.store.saturating_add(self.decode)
+    }
+
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            store: self.store.saturating_add(other.store),
+            decode: self.decode.saturating_add(other.decode),
+        }
+    }
+
+    /// So much time, in the proportion of this effort; where there was none, all of it is decoding.
+    pub fn scaled_to(self, time: Duration) -> Self {
+        let total = self.total();
+        if total.is_zero() {
+            return Self { store: Duration::ZERO, decode: time };
+        }
+        // At most the whole, and the rest is the other's.
+        let store = time.mul_f64(self.store.as_secs_f64() / total.as_secs_f64()).min(time);
+        Self { store, decode: time - store }
+    }
+}
+
 impl Note {
     pub fn to_json(self) -> Vec<u8> {
+        self.to_json_with(Effort::default())
+    }
+
+    /// The same, and what the part cost, in whole microseconds.
+    pub fn to_json_with(self, effort: Effort) -> Vec<u8> {
         let raw = match self {
             Self::Part { epoch, step, part, parts } => Raw {
                 epoch: Some(epoch),
@@ -60,12 +109,27 @@ impl Note {
             Self::End { steps } => Raw { end: true, steps: Some(steps), ..Raw::default() },
             Self::Moved { step } => Raw { moved: true, step: Some(step), ..Raw::default() },
         };
+        let whole = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let raw = Raw { store_us: whole(effort.store), decode_us: whole(effort.decode), ..raw };
         serde_json::to_vec(&raw).expect("numbers and flags are always JSON")
     }
 
     pub fn from_json(json: &[u8]) -> Result<Self, NoteError> {
+        Self::from_json_with_effort(json).map(|(note, _)| note)
+    }
+
+    /// The note, and what the part cost, as far as the gateway says so.
+    pub fn from_json_with_effort(json: &[u8]) -> Result<(Self, Effort), NoteError> {
         let raw: Raw = serde_json::from_slice(json).map_err(NoteError::Json)?;
-        match raw {
+        let effort = Effort {
+            store: Duration::from_micros(raw.store_us),
+            decode: Duration::from_micros(raw.decode_us),
+        };
+        Self::of(&raw).map(|note| (note, effort))
+    }
+
+    fn of(raw: &Raw) -> Result<Self, NoteError> {
+        match *raw {
             Raw { end: true, steps: Some(steps), .. } => Ok(Self::End { steps }),
             Raw { moved: true, step: Some(step), .. } => Ok(Self::Moved { step }),
             Raw {
@@ -99,6 +163,26 @@ mod tests {
             assert_eq!(String::from_utf8(note.to_json()).unwrap(), json);
             assert_eq!(Note::from_json(json.as_bytes()).unwrap(), note);
         }
+    }
+
+    #[test]
+    fn what_a_part_cost_rides_along_and_may_be_left_out() {
+        let note = Note::Part { epoch: 1, step: 2, part: 0, parts: 3 };
+        let (store, decode) = (Duration::from_micros(40), Duration::from_micros(7));
+        let json = note.to_json_with(Effort { store, decode });
+        let written = r#"{"epoch":1,"step":2,"part":0,"parts":3,"store_us":40,"decode_us":7}"#;
+        assert_eq!(String::from_utf8(json.clone()).unwrap(), written);
+        assert_eq!(Note::from_json_with_effort(&json).unwrap(), (note, Effort { store, decode }));
+        assert_eq!(Note::from_json_with_effort(&note.to_json()).unwrap(), (note, Effort::default()));
+    }
+
+    #[test]
+    fn time_is_divided_as_the_effort_was() {
+        let seconds = Duration::from_secs;
+        let effort = Effort { store: seconds(3), decode: seconds(1) };
+        assert_eq!(effort.scaled_to(seconds(8)), Effort { store: seconds(6), decode: seconds(2) });
+        let none = Effort::default().scaled_to(seconds(8));
+        assert_eq!(none, Effort { store: Duration::ZERO, decode: seconds(8) });
     }
 
     #[test]

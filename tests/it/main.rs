@@ -15,3 +15,4 @@ mod readers;
 mod sidecar;
 mod sidecar_bed;
 mod transports;
+mod waits;

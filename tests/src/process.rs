@@ -83,13 +83,19 @@ impl Daemon {
 
     /// The value of a metric, with labels or without; `None` before it is counted for the first time.
     pub fn metric(&self, name: &str) -> Option<f64> {
+        let answer = self.metrics();
+        let line = answer.lines().find(|line| line.split([' ', '{']).next() == Some(name))?;
+        line.rsplit_once(' ')?.1.parse().ok()
+    }
+
+    /// All metrics, as the admin port answers.
+    pub fn metrics(&self) -> String {
         let address = self.admin.as_ref().unwrap().strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        let line = answer.lines().find(|line| line.split([' ', '{']).next() == Some(name))?;
-        line.rsplit_once(' ')?.1.parse().ok()
+        answer
     }
 
     /// `kill -9`.

@@ -7,7 +7,7 @@
 mod meter;
 
 use arrow::array::RecordBatch;
-use penstock_proto::{Code, Error};
+use penstock_proto::{Code, Effort, Error};
 
 pub(crate) use self::meter::{Held, Meter};
 
@@ -19,6 +19,8 @@ pub(crate) struct Step {
     pub(crate) step: u64,
     pub(crate) rows: u64,
     pub(crate) parts: Vec<RecordBatch>,
+    /// What its parts cost the gateway.
+    pub(crate) effort: Effort,
     _held: Vec<Held>,
 }
 
@@ -36,12 +38,13 @@ pub(crate) struct Joiner {
     epoch: u64,
     rows: Rows,
     parts: Vec<RecordBatch>,
+    effort: Effort,
     held: Vec<Held>,
 }
 
 impl Joiner {
     pub(crate) fn new(epoch: u64, rows: Rows) -> Self {
-        Self { epoch, rows, parts: Vec::new(), held: Vec::new() }
+        Self { epoch, rows, parts: Vec::new(), effort: Effort::default(), held: Vec::new() }
     }
 
     /// Bytes of the step that is not complete.
@@ -57,7 +60,9 @@ impl Joiner {
         if part.part == 0 {
             self.parts.clear();
             self.held.clear();
+            self.effort = Effort::default();
         }
+        self.effort = self.effort.plus(part.effort);
         self.parts.push(part.batch);
         self.held.push(held);
         if !part.last {
@@ -76,7 +81,7 @@ impl Joiner {
             ));
         }
         let held = std::mem::take(&mut self.held);
-        Ok(Some(Step { epoch: self.epoch, step: part.step, rows, parts, _held: held }))
+        Ok(Some(Step { epoch: self.epoch, step: part.step, rows, parts, effort: self.effort, _held: held }))
     }
 }
 
@@ -90,7 +95,14 @@ mod tests {
 
     fn part(step: u64, part: u32, last: bool, values: &[i32]) -> Part {
         let array = Arc::new(Int32Array::from(values.to_vec())) as _;
-        Part { step, part, last, batch: RecordBatch::try_from_iter([("x", array)]).unwrap(), bytes: 1 }
+        Part {
+            step,
+            part,
+            last,
+            batch: RecordBatch::try_from_iter([("x", array)]).unwrap(),
+            effort: Effort::default(),
+            bytes: 1,
+        }
     }
 
     fn joiner() -> (Joiner, Meter) {

@@ -16,6 +16,7 @@ mod rounds;
 mod size;
 mod standing;
 mod start;
+mod waiting;
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -33,6 +34,7 @@ pub(crate) use self::connection::register;
 pub(crate) use self::delivery::Deliveries;
 use self::outlet::Outlet;
 use self::start::Start;
+use crate::account::Accounts;
 use crate::config::Deadlines;
 use crate::metrics;
 use crate::request::Request;
@@ -49,6 +51,7 @@ pub(crate) struct House {
     pub(crate) deadlines: Deadlines,
     pub(crate) budget: Budget,
     pub(crate) deliveries: Deliveries,
+    pub(crate) accounts: Accounts,
     pub(crate) drain: Drain,
 }
 
@@ -99,7 +102,7 @@ async fn first_message(connection: &Connection, house: &Arc<House>) -> io::Resul
             None => return Ok(None),
             Some(ToSidecar::Open { request }) => return Ok(Some(request)),
             Some(ToSidecar::Describe { request }) => describe(connection, house, &request).await?,
-            Some(ToSidecar::Release { .. } | ToSidecar::Acknowledge { .. }) => {
+            Some(ToSidecar::Release { .. } | ToSidecar::Acknowledge { .. } | ToSidecar::Waiting { .. }) => {
                 fail(
                     connection,
                     &Error::new(Code::Internal, "the trainer speaks of a feed before it opened one"),
@@ -143,22 +146,27 @@ async fn run(connection: &Connection, house: &Arc<House>, request: Request) -> i
     let _open = metrics::OpenFeed::new();
     let outlet = Outlet::new();
     let ended = tokio::select! {
-        ended = produce::run(connection, house, request, &outlet) => ended,
-        listened = listen(connection, &outlet) => match listened? {
-            Listened::Left => {
-                tracing::info!("the trainer left");
-                return Ok(());
-            }
-            Listened::Misspoke(error) => Err(error),
+        ended = produce::run(connection, house, request, &outlet) => ended.map(|()| Ended::Complete),
+        listened = listen(connection, &outlet) => match listened {
+            Ok(Listened::Left) => Ok(Ended::Left(Ok(()))),
+            Ok(Listened::Misspoke(error)) => Err(error),
+            Err(error) => Ok(Ended::Left(Err(error))),
         },
         () = house.drain.begun() => Err(Error::new(
             Code::Draining,
             "the sidecar was told to stop: start it again and open the feed at the last cursor",
         )),
     };
+    if let Some(sitting) = outlet.sitting() {
+        sitting.report();
+    }
     match ended {
+        Ok(Ended::Left(how)) => {
+            tracing::info!("the trainer left");
+            how
+        }
         // What was handed out is still being read.
-        Ok(()) => tokio::select! {
+        Ok(Ended::Complete) => tokio::select! {
             listened = listen(connection, &outlet) => listened.map(|_| ()),
             () = house.drain.begun() => Ok(()),
         },
@@ -169,6 +177,13 @@ async fn run(connection: &Connection, house: &Arc<House>, request: Request) -> i
             said
         }
     }
+}
+
+/// How a feed ended that did not fail.
+enum Ended {
+    Complete,
+    /// The trainer went away, or its connection broke.
+    Left(io::Result<()>),
 }
 
 /// How listening to a trainer ended.
@@ -187,6 +202,7 @@ async fn listen(connection: &Connection, outlet: &Outlet) -> io::Result<Listened
                     return Ok(Listened::Misspoke(error));
                 }
             }
+            Some(ToSidecar::Waiting { received }) => outlet.ask(received),
             Some(ToSidecar::Acknowledge { epoch, step }) => {
                 if let Err(error) = outlet.acknowledge(epoch, step) {
                     return Ok(Listened::Misspoke(error));

@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
 
+mod account;
 mod batcher;
 mod config;
 mod cpu;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 
+use crate::account;
+
 const ROWS: &str = "penstock_sidecar_rows_total";
 const BYTES: &str = "penstock_sidecar_bytes_total";
 const STEPS: &str = "penstock_sidecar_steps_total";
@@ -25,12 +27,13 @@ pub(crate) fn register() {
     describe_gauge!(MEMORY, "Bytes leased to feeds.");
     describe_gauge!(
         TRAINER_WAIT,
-        "Seconds in which no batch was ready while a trainer held at most one, all feeds together."
+        "Seconds in which trainers waited for a batch and held one at most, all feeds together."
     );
     describe_gauge!(
         FEED_WAIT,
         "Seconds in which a batch was ready and the trainer held all slots, all feeds together."
     );
+    account::describe();
     for name in [ROWS, BYTES, STEPS, AGAIN, RECONNECTS] {
         counter!(name).increment(0);
     }

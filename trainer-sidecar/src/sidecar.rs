@@ -11,6 +11,7 @@ use penstock_daemon::tls::TlsError;
 use penstock_daemon::{Budget, Drain};
 use penstock_ring::Listener;
 
+use crate::account::Accounts;
 use crate::config::Config;
 use crate::feed::{self, Deliveries, House};
 use crate::metrics;
@@ -53,8 +54,10 @@ impl Sidecar {
         let trust = tls.map(|tls| Trust::read(&tls)).transpose()?.unwrap_or_default();
         let listener = bind(&path)?;
         metrics::register();
-        let (budget, deliveries) = (Budget::new(memory), Deliveries::default());
-        let house = House { gateways, trust, deadlines, budget, deliveries, drain: drain.clone() };
+        let (budget, deliveries, accounts) =
+            (Budget::new(memory), Deliveries::default(), Accounts::default());
+        let drained = drain.clone();
+        let house = House { gateways, trust, deadlines, budget, deliveries, accounts, drain: drained };
         drain.spawn("accept", feed::accept(listener, Arc::new(house)));
         Ok(Bound { path })
     }

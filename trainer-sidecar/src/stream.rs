@@ -11,7 +11,7 @@ mod position;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow_flight::Ticket;
-use penstock_proto::{Code, Error, FeedRequest, Note};
+use penstock_proto::{Code, Effort, Error, FeedRequest, Note};
 use tokio::time::timeout;
 
 pub(crate) use self::decode::{Decoded, decode};
@@ -29,6 +29,8 @@ pub(crate) struct Part {
     pub(crate) part: u32,
     pub(crate) last: bool,
     pub(crate) batch: RecordBatch,
+    /// What it cost the gateway, as far as it says so.
+    pub(crate) effort: Effort,
     /// Bytes that the batch holds in memory.
     pub(crate) bytes: u64,
 }
@@ -154,13 +156,13 @@ impl Stream {
                 decode(&self.schema, &header, &body)?
             };
             let Some(Decoded { batch, bytes }) = decoded else { continue };
-            let note =
-                Note::from_json(&metadata).map_err(|error| Error::chain(Code::BrokenStream, &error))?;
+            let (note, effort) = Note::from_json_with_effort(&metadata)
+                .map_err(|error| Error::chain(Code::BrokenStream, &error))?;
             return Ok(Some(match self.position.accept(note)? {
                 Arrival::End => Event::End,
                 Arrival::Moved => Event::Moved,
                 Arrival::Part { step, part, last } => {
-                    Event::Part(Part { step, part, last, batch, bytes: memory + bytes })
+                    Event::Part(Part { step, part, last, batch, effort, bytes: memory + bytes })
                 }
             }));
         }

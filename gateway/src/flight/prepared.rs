@@ -14,7 +14,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use penstock_daemon::Drain;
-use penstock_proto::{Error, Note};
+use penstock_proto::{Effort, Error, Note};
 
 use super::body::Body;
 use super::lend::Lender;
@@ -96,7 +96,7 @@ impl Prepared {
         let steps = self.times * self.batches.len() as u64;
         for step in 0..steps {
             let batch = self.batches[step as usize % self.batches.len()].clone();
-            for message in encoder.rows(batch, step, 0).map_err(|e| unwritable(&e))? {
+            for message in encoder.rows(batch, step, 0, Effort::default()).map_err(|e| unwritable(&e))? {
                 sender.send(message).await?;
             }
         }

@@ -4,7 +4,7 @@
 //! promise: whoever tells, leases and sends need not ask which of the two it is.
 
 use arrow::datatypes::SchemaRef;
-use penstock_proto::{Error, FeedInfo, FeedRequest, Rank};
+use penstock_proto::{Effort, Error, FeedInfo, FeedRequest, Rank};
 
 use super::Gateway;
 use super::mixed::Mixed;
@@ -140,6 +140,14 @@ impl Walk {
         match self {
             Self::Dataset(steps) => steps.is_between_steps(),
             Self::Mixture(steps) => steps.is_between_steps(),
+        }
+    }
+
+    /// What the parts cost that were taken since this was called last, as far as they were waited for.
+    pub(super) fn take_effort(&mut self) -> Effort {
+        match self {
+            Self::Dataset(steps) => steps.take_effort(),
+            Self::Mixture(steps) => steps.take_effort(),
         }
     }
 

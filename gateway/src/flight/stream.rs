@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use penstock_proto::{Code, Compression, Error, Note, Rank};
+use penstock_proto::{Code, Compression, Effort, Error, Note, Rank};
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::StreamMetrics;
@@ -182,13 +182,13 @@ impl OpenStream {
                 return sender.send(moved.map_err(|e| unwritable(&e))?).await;
             }
             let Some(part) = self.walk.next().await.map_err(|e| Error::chain(e.code(), &e))? else { break };
-            let (rows, is_last) = (part.rows, part.more == 0);
+            let (rows, is_last, effort) = (part.rows, part.more == 0, self.walk.take_effort());
             let encoder = self.encoder;
             // Plain messages copy nothing: without rows to put together the pool costs more than the work.
             let (encoder, messages) = if part.is_in_place() && !self.compresses {
-                encode(encoder, part)
+                encode(encoder, part, effort)
             } else {
-                let encoded = on_cpu(move || encode(encoder, part)).await;
+                let encoded = on_cpu(move || encode(encoder, part, effort)).await;
                 encoded.map_err(|panic| Error::chain(Code::Internal, &panic))?
             };
             self.encoder = encoder;
@@ -208,11 +208,15 @@ impl OpenStream {
 }
 
 /// Gathers a part and writes it.
-fn encode(mut encoder: Encoder, part: Gathered) -> (Encoder, Result<Vec<Message>, Error>) {
-    let (step, more) = (part.step, part.more);
-    let messages = part
-        .batch()
-        .map_err(|e: ReadError| Error::chain(e.code(), &e))
-        .and_then(|batch| encoder.rows(batch, step, more).map_err(|e| unwritable(&e)));
+fn encode(
+    mut encoder: Encoder,
+    part: Gathered,
+    mut effort: Effort,
+) -> (Encoder, Result<Vec<Message>, Error>) {
+    let (step, more, began) = (part.step, part.more, Instant::now());
+    let batch = part.batch().map_err(|e: ReadError| Error::chain(e.code(), &e));
+    effort.decode += began.elapsed();
+    let messages =
+        batch.and_then(|batch| encoder.rows(batch, step, more, effort).map_err(|e| unwritable(&e)));
     (encoder, messages)
 }

@@ -21,13 +21,13 @@ use arrow::record_batch::RecordBatch;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
-use arrow_flight::{Action, FlightDescriptor, FlightInfo, Ticket};
+use arrow_flight::{Action, FlightData, FlightDescriptor, FlightInfo, Ticket};
 use futures::TryStreamExt as _;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use penstock_daemon::Drain;
 use penstock_proto::delivery::{self, Report, Standing, Tally};
-use penstock_proto::{Code, Error, FeedInfo, Note, TicketKey};
+use penstock_proto::{Code, Effort, Error, FeedInfo, Note, TicketKey};
 use tonic::transport::Channel;
 
 use super::*;
@@ -226,6 +226,20 @@ async fn every_world_gets_the_same_batches_and_every_row_once() {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_rows_are_waited_for_and_say_so() {
+    let stage = Stage::new(&[50], 50);
+    let mut client = stage.client().await;
+    let info = client.feed(r#"{"dataset":"d","batch_size":10}"#).await.unwrap();
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let sent: Vec<FlightData> =
+        client.0.do_get(ticket).await.unwrap().into_inner().try_collect().await.unwrap();
+    let notes = sent.iter().map(|data| &data.app_metadata).filter(|note| !note.is_empty());
+    let efforts: Vec<_> = notes.map(|note| Note::from_json_with_effort(note).unwrap().1).collect();
+    assert!(!efforts[0].total().is_zero(), "{efforts:?}");
+    assert_eq!(efforts.last(), Some(&Effort::default()), "an end costs nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]

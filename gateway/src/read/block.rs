@@ -6,11 +6,13 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 use metrics::gauge;
 use parquet::errors::ParquetError;
+use penstock_proto::Effort;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::ahead::Coming;
@@ -31,6 +33,8 @@ pub(super) struct Reader {
     coming: Option<Coming>,
     /// Rows beyond the last chunk, where a decoder gave others than were asked for.
     left: Option<RecordBatch>,
+    /// What it waited for since that was taken last.
+    effort: Effort,
 }
 
 /// What stands in the way of a decoder.
@@ -66,13 +70,18 @@ impl Reader {
             None => rows,
         };
         match decoder(source.wanted(place, rows), grid.chunk_rows).await {
-            Ok(decoder) => Ok(Self { decoder, grid, index, coming, left: None }),
+            Ok(decoder) => Ok(Self { decoder, grid, index, coming, left: None, effort: Effort::default() }),
             Err(error) => Err(blame(source, place, error).await),
         }
     }
 
     pub(super) fn index(&self) -> u64 {
         self.index
+    }
+
+    /// What the chunks cost that it gave since this was called last.
+    pub(super) fn take_effort(&mut self) -> Effort {
+        std::mem::take(&mut self.effort)
     }
 
     /// The next chunk.
@@ -118,7 +127,7 @@ impl Reader {
     ) -> Result<(Self, Pieces), Broken> {
         self.left.take().into_iter().for_each(|rest| self.left = pieces.add(rest));
         loop {
-            let of = Arc::clone(source);
+            let (of, asked) = (Arc::clone(source), Instant::now());
             let job = cpu::run(move || {
                 let began = cpu_seconds();
                 let needed = self.decode(&of, &mut pieces);
@@ -127,8 +136,11 @@ impl Reader {
             });
             let needed;
             (self, pieces, needed) = job.await.map_err(|panic| Broken::Page(panicked(panic)))?;
+            self.effort.decode += asked.elapsed();
             let Some(ranges) = needed.map_err(Broken::Page)? else { return Ok((self, pieces)) };
+            let asked = Instant::now();
             let bytes = come(self.coming.take(), source, place, &ranges).await.map_err(Broken::Elsewhere)?;
+            self.effort.store += asked.elapsed();
             self.decoder.push(ranges, bytes).map_err(Broken::Page)?;
         }
     }

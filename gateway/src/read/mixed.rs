@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use penstock_proto::Effort;
 
 use super::gather::{Gathered, Taken};
 use super::{ReadError, Reading, Steps};
@@ -81,6 +82,12 @@ impl MixedSteps {
     /// Whether the next part is the first of its step.
     pub(crate) fn is_between_steps(&self) -> bool {
         self.position == self.share.start
+    }
+
+    /// As [`Steps::take_effort`], of all components.
+    pub(crate) fn take_effort(&mut self) -> Effort {
+        let efforts = self.components.iter_mut().map(|component| component.steps.take_effort());
+        efforts.fold(Effort::default(), Effort::plus)
     }
 
     /// The next part; `None` after the last step's last.

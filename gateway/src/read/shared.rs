@@ -10,10 +10,12 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use metrics::counter;
 use penstock_daemon::Budget;
+use penstock_proto::Effort;
 use tokio::sync::watch;
 
 use super::ahead::Coming;
@@ -56,8 +58,8 @@ struct State {
     coming: Option<(u64, Coming)>,
 }
 
-/// Where a chunk will be; closed without it when its maker gave up.
-type Made = watch::Receiver<Option<RecordBatch>>;
+/// Where a chunk will be, and what it cost; closed without it when its maker gave up.
+type Made = watch::Receiver<Option<(RecordBatch, Effort)>>;
 
 /// One stream's way through a block.
 pub(super) struct Walk(Arc<Open>);
@@ -75,7 +77,7 @@ struct Making<'a> {
     index: u64,
     reader: Option<Reader>,
     coming: Option<Coming>,
-    made: watch::Sender<Option<RecordBatch>>,
+    made: watch::Sender<Option<(RecordBatch, Effort)>>,
 }
 
 impl Shared {
@@ -187,8 +189,10 @@ impl Walk {
                 Turn::Make(making) => return making.make(source, place).await,
                 Turn::Wait(mut made) => {
                     if made.wait_for(Option::is_some).await.is_ok()
-                        && let Some(batch) = made.borrow().clone()
+                        && let Some((batch, effort)) = made.borrow().clone()
                     {
+                        // It waited for what the maker waited for.
+                        source.spent().add(effort);
                         counter!("penstock_gateway_cache_shared_total").increment(1);
                         return Ok(batch);
                     }
@@ -218,31 +222,38 @@ impl State {
 impl Making<'_> {
     async fn make(mut self, source: &Arc<Source>, place: &Place) -> Result<RecordBatch, ReadError> {
         let Open { shared, key, grid, .. } = self.open;
+        let asked = Instant::now();
         let kept = shared.cache.read(*key, *grid, self.index, source.schema(), self.reader.is_some()).await;
-        let batch = match kept {
-            Some(batch) => batch,
+        let (batch, effort) = match kept {
+            Some(batch) => (batch, Effort { store: asked.elapsed(), ..Effort::default() }),
             None => self.decode(source, place).await?,
         };
         // Found there by all who come from now on, before it is in the making no more.
         shared.cache.put(*key, *grid, self.index, &batch);
-        self.made.send_replace(Some(batch.clone()));
+        source.spent().add(effort);
+        self.made.send_replace(Some((batch.clone(), effort)));
         Ok(batch)
     }
 
-    async fn decode(&mut self, source: &Arc<Source>, place: &Place) -> Result<RecordBatch, ReadError> {
+    async fn decode(
+        &mut self,
+        source: &Arc<Source>,
+        place: &Place,
+    ) -> Result<(RecordBatch, Effort), ReadError> {
         counter!("penstock_gateway_cache_misses_total").increment(1);
         let grid = self.open.grid;
         let reader = match self.reader.take() {
             Some(reader) => reader,
             None => Reader::open(source, place, grid, self.index, self.coming.take()).await?,
         };
-        let (reader, batch) = reader.next(source, place).await?;
+        let (mut reader, batch) = reader.next(source, place).await?;
+        let effort = reader.take_effort();
         if reader.index() < grid.chunks() {
             let mut state = self.open.state();
             state.readers.push(reader);
             state.bound_readers();
         }
-        Ok(batch)
+        Ok((batch, effort))
     }
 }
 

@@ -18,6 +18,7 @@ use super::need::{Need, stored_bytes};
 use super::passing::Passing;
 use super::share::Share;
 use super::shared::{Open, View};
+use super::spent::Spent;
 use crate::dataset::{File, Projection, Snapshot};
 use crate::plan::EpochPlan;
 
@@ -31,6 +32,7 @@ pub(crate) struct Source {
     passing: Option<Passing>,
     view: View,
     share: Arc<Share>,
+    spent: Spent,
 }
 
 /// Where positions are counted.
@@ -65,7 +67,7 @@ impl Source {
         share: Arc<Share>,
     ) -> Self {
         let schema = plain_schema(projection.schema());
-        Self { snapshot, projection, schema, epoch, passing, view, share }
+        Self { snapshot, projection, schema, epoch, passing, view, share, spent: Spent::default() }
     }
 
     /// The schema of every batch.
@@ -88,6 +90,11 @@ impl Source {
 
     pub(crate) fn share(&self) -> &Share {
         &self.share
+    }
+
+    /// What those who read from it have spent.
+    pub(super) fn spent(&self) -> &Spent {
+        &self.spent
     }
 
     /// The rows that lie at the first of some positions, as far as they are of one block.

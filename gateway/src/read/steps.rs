@@ -8,8 +8,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use penstock_proto::Effort;
 use penstock_proto::feed::VALID_COLUMN;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -37,6 +39,8 @@ pub(crate) struct Steps {
     spare: Arc<Semaphore>,
     step: u64,
     current: Option<Current>,
+    /// How long lanes that are decoded here were waited for since that was asked last.
+    waited: Duration,
 }
 
 /// Where a lane's rows come from.
@@ -80,7 +84,20 @@ impl Steps {
                 .collect(),
             Some(StepShare::Remainder(_)) | None => Vec::new(),
         };
-        Self { source, partition, schema, pad, lanes, pulled, tasks, spare, step: first, current: None }
+        let waited = Duration::ZERO;
+        Self {
+            source,
+            partition,
+            schema,
+            pad,
+            lanes,
+            pulled,
+            tasks,
+            spare,
+            step: first,
+            current: None,
+            waited,
+        }
     }
 
     /// The schema of every batch.
@@ -96,6 +113,12 @@ impl Steps {
     /// Whether the next part is the first of its step.
     pub(crate) fn is_between_steps(&self) -> bool {
         self.current.is_none()
+    }
+
+    /// What the parts cost that were taken since this was called last, as far as they were waited for. What others
+    /// decode costs them.
+    pub(crate) fn take_effort(&mut self) -> Effort {
+        self.source.spent().take().scaled_to(std::mem::take(&mut self.waited))
     }
 
     /// The next part; `None` after the last step's last.
@@ -157,7 +180,12 @@ impl Steps {
             self.decode_here(pulled, place, at);
         }
         match &mut self.lanes[place] {
-            Origin::Here(lane) => lane.take(at..end, into).await,
+            Origin::Here(lane) => {
+                let asked = Instant::now();
+                let taken = lane.take(at..end, into).await;
+                self.waited += asked.elapsed();
+                taken
+            }
             Origin::Elsewhere(_) => Err(ReadError::Lane),
         }
     }

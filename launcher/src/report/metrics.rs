@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Number;
 
+/// The labels of a series.
+pub type Labels = BTreeMap<String, String>;
+
 /// Series (`name` or `name{label="value"}`) → value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics(pub BTreeMap<String, Number>);
@@ -26,6 +29,14 @@ impl Metrics {
     pub fn count(&self, name: &str) -> Option<u64> {
         // Negative and fractional counts do not exist; a cast of one saturates.
         self.total(name).map(|total| total.round() as u64)
+    }
+
+    /// The metrics whose names begin so: the rest of the name, labels and value.
+    pub fn labelled<'a>(&'a self, prefix: &str) -> impl Iterator<Item = (&'a str, Labels, f64)> {
+        self.0.iter().filter_map(move |(series, value)| {
+            let (name, of_name) = series.strip_prefix(prefix)?.split_once('{')?;
+            Some((name, labels(of_name), value.as_f64()?))
+        })
     }
 
     pub fn peak_memory_bytes(&self) -> Option<u64> {
@@ -52,6 +63,27 @@ fn series(line: &str) -> Option<(String, Number)> {
     let whole = value.fract() == 0.0 && value.abs() < 9e15;
     let number = if whole { Number::from(value as i64) } else { Number::from_f64(value)? };
     Some((name.to_owned(), number))
+}
+
+/// `key="value",…}`; in a value, quotes, backslashes and line ends are escaped.
+fn labels(mut text: &str) -> Labels {
+    let mut labels = Labels::new();
+    while let Some((key, rest)) = text.split_once("=\"") {
+        let (mut value, mut chars) = (String::new(), rest.chars());
+        loop {
+            match chars.next() {
+                Some('\\') => {
+                    let escaped = chars.next().map(|escaped| if escaped == 'n' { '\n' } else { escaped });
+                    value.extend(escaped);
+                }
+                Some('"') | None => break,
+                Some(other) => value.push(other),
+            }
+        }
+        labels.insert(key.trim_start_matches(',').to_owned(), value);
+        text = chars.as_str();
+    }
+    labels
 }
 
 #[cfg(test)]

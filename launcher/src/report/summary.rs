@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Number;
 
+use super::FeedRecord;
+
 /// Everything known at the end of a job.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
@@ -75,6 +77,9 @@ pub struct DaemonRecord {
     pub cpu_seconds: Option<f64>,
     pub rows: Option<u64>,
     pub bytes: Option<u64>,
+    /// Of a sidecar: where each feed's time went.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub feeds: Vec<FeedRecord>,
     /// Every `penstock_*` and `process_*` series.
     pub metrics: BTreeMap<String, Number>,
 }

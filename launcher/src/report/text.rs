@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
-use super::{DaemonRecord, Summary, TaskRecord};
+use super::{DaemonRecord, FeedRecord, Summary, TaskRecord};
 
 impl Summary {
     /// Some lines: the outcome, each process, and after a failure its last lines and where the rest is.
@@ -17,6 +17,7 @@ impl Summary {
         }
         for daemon in &self.daemons {
             daemon_line(&mut text, daemon, width);
+            daemon.feeds.iter().for_each(|feed| feed_line(&mut text, feed));
         }
         if let Some(log) = &self.last_lines_log {
             let who = self.first_failure.as_deref().unwrap_or("the failed process");
@@ -82,6 +83,23 @@ fn daemon_line(text: &mut String, daemon: &DaemonRecord, width: usize) {
     add(text, format_args!("  {:width$}  {}{first}", daemon.name, facts.join(", ")));
 }
 
+fn feed_line(text: &mut String, feed: &FeedRecord) {
+    let verdict = feed.verdict.as_deref().unwrap_or("nothing is known");
+    let stage = match &feed.slow_stage {
+        Some(stage) if stage != "trainer" => format!(" ({stage})"),
+        _ => String::new(),
+    };
+    let (waited, open) = (human_duration(feed.waited()), human_duration(feed.open_seconds));
+    let [p50, p99] = [feed.wait_p50_seconds, feed.wait_p99_seconds].map(human_wait);
+    add(
+        text,
+        format_args!(
+            "    {}, rank {}: {verdict}{stage}, waited {waited} of {open}; for a step {p50} (p50), {p99} (p99)",
+            feed.feed, feed.rank
+        ),
+    );
+}
+
 fn add(text: &mut String, line: fmt::Arguments<'_>) {
     writeln!(text, "{line}").expect("a string takes any text");
 }
@@ -97,6 +115,16 @@ pub fn human_duration(seconds: f64) -> String {
         0..60 => format!("{seconds:.1} s"),
         60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+/// `0`, `0.25 ms`, `120 ms`, `3.4 s`.
+pub fn human_wait(seconds: f64) -> String {
+    match seconds * 1000.0 {
+        0.0 => "0".to_owned(),
+        ms if ms < 10.0 => format!("{ms:.2} ms"),
+        ms if ms < 1000.0 => format!("{ms:.0} ms"),
+        _ => format!("{seconds:.1} s"),
     }
 }
 
@@ -165,6 +193,16 @@ mod tests {
                 cpu_seconds: Some(0.5),
                 rows: Some(1437),
                 bytes: Some(1536),
+                feeds: vec![FeedRecord {
+                    feed: "train".into(),
+                    rank: 1,
+                    open_seconds: 70.0,
+                    waited_seconds: BTreeMap::from([("store".into(), 5.0), ("pack".into(), 1.5)]),
+                    wait_p99_seconds: 0.12,
+                    slow_stage: Some("store".into()),
+                    verdict: Some("starved by the feed".into()),
+                    ..FeedRecord::default()
+                }],
                 metrics: BTreeMap::new(),
             }],
             last_lines: vec!["ValueError: no".into()],
@@ -175,6 +213,7 @@ job digits failed: worker:1 exited with code 3 (1 min 15 s)
   worker:0  stopped     SIGTERM     1.2 s  logs/worker-0.log
   worker:1  failed      exit 3      1.2 s  logs/worker-1.log  (started again once)  ← first failure
   gateway   1437 rows, 1.5 KiB, peak memory 45.0 MiB, 0.50 s CPU
+    train, rank 1: starved by the feed (store), waited 6.5 s of 1 min 10 s; for a step 0 (p50), 120 ms (p99)
 last lines of worker:1 (all of them: /run/logs/worker-1.log):
     ValueError: no
 summary: /run/summary.json
@@ -187,6 +226,7 @@ summary: /run/summary.json
         assert_eq!(human_duration(0.84), "0.8 s");
         assert_eq!(human_duration(245.0), "4 min 05 s");
         assert_eq!(human_duration(7400.0), "2 h 03 min");
+        assert_eq!([0.0, 0.00025, 0.12, 3.44].map(human_wait), ["0", "0.25 ms", "120 ms", "3.4 s"]);
         assert_eq!(human_bytes(512), "512 B");
         assert_eq!(human_bytes(3 << 30), "3.0 GiB");
     }

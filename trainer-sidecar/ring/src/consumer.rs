@@ -36,8 +36,18 @@ pub struct Consumer {
     slot_bytes: usize,
     cancel: OwnedFd,
     cancelled: AtomicBool,
-    /// How the feed ended, once it has. Locked by the thread that waits for the next message.
-    end: Mutex<Option<Result<(), NextError>>>,
+    /// Locked by the thread that waits for the next message.
+    line: Mutex<Line>,
+}
+
+/// How far the trainer has come in its feed.
+#[derive(Default)]
+struct Line {
+    received: u64,
+    /// Whether the sidecar knows that the batch after those is waited for.
+    is_waiting: bool,
+    /// How the feed ended, once it has.
+    end: Option<Result<(), NextError>>,
 }
 
 impl Consumer {
@@ -65,7 +75,7 @@ impl Consumer {
             slot_bytes: *slot_bytes as usize,
             cancel,
             cancelled: AtomicBool::new(false),
-            end: Mutex::new(None),
+            line: Mutex::default(),
         })
     }
 
@@ -106,8 +116,8 @@ impl Consumer {
     pub fn next(&self, deadline: Duration) -> Result<Option<Batch>, NextError> {
         self.connection.check_process()?;
         let until = Instant::now().checked_add(deadline);
-        let mut end = self.end.lock().expect("no code panics while it waits");
-        if let Some(end) = &*end {
+        let mut line = self.line.lock().expect("no code panics while it waits");
+        if let Some(end) = &line.end {
             return end.clone().map(|()| None);
         }
         let outcome = loop {
@@ -117,14 +127,25 @@ impl Consumer {
             match self.connection.socket().try_recv::<ToTrainer>() {
                 Ok(Some((message, memory))) => break self.understand(message, memory),
                 Ok(None) => break Err(self.connection.died()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(until, deadline)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Who only looks does not wait.
+                    if !deadline.is_zero() && !line.is_waiting {
+                        line.is_waiting = true;
+                        // A sidecar that is gone is noticed by waiting for it.
+                        let _ = self
+                            .connection
+                            .socket()
+                            .send(&ToSidecar::Waiting { received: line.received }, None);
+                    }
+                    self.wait(until, deadline)?;
+                }
                 Err(error) => break Err(damaged(&error)),
             }
         };
         match &outcome {
-            Ok(Some(_)) => {}
-            Ok(None) => *end = Some(Ok(())),
-            Err(error) => *end = Some(Err(error.clone())),
+            Ok(Some(_)) => (line.received, line.is_waiting) = (line.received + 1, false),
+            Ok(None) => line.end = Some(Ok(())),
+            Err(error) => line.end = Some(Err(error.clone())),
         }
         outcome
     }

@@ -26,6 +26,7 @@ fn fuzz_messages() {
         ToSidecar::Describe { request },
         ToSidecar::Release { slot: SlotId(3) },
         ToSidecar::Acknowledge { epoch: 1, step: 17 },
+        ToSidecar::Waiting { received: 18 },
     ];
     let of_sidecars = [
         ToTrainer::Opened { slots: 4, slot_bytes: 4096 },

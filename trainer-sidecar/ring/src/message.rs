@@ -102,6 +102,11 @@ pub enum ToSidecar {
         /// Its step.
         step: u64,
     },
+    /// The trainer waits for the next batch. Said once for each batch that is waited for.
+    Waiting {
+        /// Batches that it has received of this feed: what was sent beyond them is on its way.
+        received: u64,
+    },
 }
 
 /// From the sidecar.
@@ -146,6 +151,7 @@ impl Message for ToSidecar {
             ToSidecar::Describe { request } => frame(2, &[request.as_bytes()]),
             ToSidecar::Release { slot } => frame(3, &[&slot.0.to_le_bytes()]),
             ToSidecar::Acknowledge { epoch, step } => frame(4, &[&epoch.to_le_bytes(), &step.to_le_bytes()]),
+            ToSidecar::Waiting { received } => frame(5, &[&received.to_le_bytes()]),
         }
     }
 
@@ -156,6 +162,7 @@ impl Message for ToSidecar {
             2 => ToSidecar::Describe { request: fields.text()? },
             3 => ToSidecar::Release { slot: SlotId(fields.half()?) },
             4 => ToSidecar::Acknowledge { epoch: fields.word()?, step: fields.word()? },
+            5 => ToSidecar::Waiting { received: fields.word()? },
             kind => return Err(MessageError::Kind { kind }),
         };
         fields.close(message)

@@ -1,4 +1,4 @@
-//! Slots between a feed and its trainer: which are free, who waits, and what large batches have leased.
+//! Slots between a feed and its trainer: which are free, who waits since when, and what large batches have leased.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,9 +7,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use penstock_proto::{Code, Error};
 use penstock_ring::{FreeSlot, Ring, SlotId};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::delivery::Consumer;
 use super::memory::Leased;
+use super::waiting::Waiting;
+use crate::account::Sitting;
 use crate::metrics;
 
 /// The feed's side of its ring. The ring comes when the size of its slots is known.
@@ -19,6 +22,9 @@ pub(super) struct Outlet {
     leased: OnceLock<Leased>,
     released: Notify,
     with_trainer: AtomicU32,
+    waiting: Waiting,
+    /// What is counted of the feed; there with the ring.
+    sitting: OnceLock<Sitting>,
     /// The feed's part in a delivery, if its steps are acknowledged.
     consumer: OnceLock<Consumer>,
     /// Of batches that have memory of their own, by the slot they occupy.
@@ -32,14 +38,17 @@ impl Outlet {
             leased: OnceLock::new(),
             released: Notify::new(),
             with_trainer: AtomicU32::new(0),
+            waiting: Waiting::default(),
+            sitting: OnceLock::new(),
             consumer: OnceLock::new(),
             leases: Mutex::new(BTreeMap::new()),
         }
     }
 
-    /// Gives it its ring and the bytes that this is part of, once.
-    pub(super) fn install(&self, ring: Ring, leased: Leased) -> &Ring {
+    /// Gives it its ring, the bytes that this is part of, and what counts it, once.
+    pub(super) fn install(&self, ring: Ring, leased: Leased, sitting: Sitting) -> &Ring {
         self.leased.get_or_init(|| leased);
+        self.sitting.get_or_init(|| sitting);
         self.ring.get_or_init(|| ring)
     }
 
@@ -48,9 +57,14 @@ impl Outlet {
         self.consumer.get_or_init(|| consumer)
     }
 
-    /// Slots that the trainer holds.
-    pub(super) fn with_trainer(&self) -> u32 {
-        self.with_trainer.load(Ordering::Acquire)
+    /// What is counted of the feed, once it has its ring.
+    pub(super) fn sitting(&self) -> Option<&Sitting> {
+        self.sitting.get()
+    }
+
+    /// Takes note that the trainer, which has received so many steps, waits for the next.
+    pub(super) fn ask(&self, received: u64) {
+        self.waiting.ask(received, self.with_trainer.load(Ordering::Acquire));
     }
 
     /// Waits for a free slot; there is one task that does.
@@ -63,8 +77,14 @@ impl Outlet {
         }
     }
 
-    /// Counts a slot as the trainer's, before it is told.
-    pub(super) fn hand_out(&self, slot: SlotId, epoch: u64, step: u64, leased: Option<Leased>) {
+    /// Counts a slot as the trainer's, before it is told. Says since when it has been waiting for it, if it has.
+    pub(super) fn hand_out(
+        &self,
+        slot: SlotId,
+        epoch: u64,
+        step: u64,
+        leased: Option<Leased>,
+    ) -> Option<Instant> {
         self.with_trainer.fetch_add(1, Ordering::AcqRel);
         if let Some(consumer) = self.consumer.get()
             && consumer.hand_out(slot, epoch, step)
@@ -74,6 +94,7 @@ impl Outlet {
         if let Some(leased) = leased {
             self.leases.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, leased);
         }
+        self.waiting.hand_out()
     }
 
     /// Takes note that the trainer is done with a step. Where nothing waits for it, it is welcome all the
@@ -102,7 +123,11 @@ impl Outlet {
         }
         ring.release(slot).map_err(|error| Error::chain(Code::Internal, &error))?;
         self.leases.lock().unwrap_or_else(PoisonError::into_inner).remove(&slot);
-        self.with_trainer.fetch_sub(1, Ordering::AcqRel);
+        let held = self.with_trainer.fetch_sub(1, Ordering::AcqRel) - 1;
+        if let Some(sitting) = self.sitting.get() {
+            sitting.taken_back();
+        }
+        self.waiting.hold(held);
         self.released.notify_one();
         Ok(())
     }

@@ -16,6 +16,7 @@ use super::outlet::Outlet;
 use super::reader::{self, Item};
 use super::start::Start;
 use super::{House, packing, rounds, size};
+use crate::account::{Waits, Way};
 use crate::batcher::{Meter, Step};
 use crate::metrics;
 use crate::pack::PackPlan;
@@ -57,15 +58,11 @@ pub(super) async fn hand_over_all(
     wanted: &Wanted<'_>,
 ) -> Result<Means, Error> {
     while let Some(step) = source.step.take() {
-        let asked = Instant::now();
+        let received = Instant::now();
         let slot = outlet.free_slot().await;
-        metrics::feed_waited(asked.elapsed());
-        hand_over(connection, house, outlet, &source.means.plan, slot, step).await?;
-        let asked = Instant::now();
+        metrics::feed_waited(received.elapsed());
+        hand_over(connection, house, outlet, &source.means.plan, slot, step, received).await?;
         source.step = next(&mut source.queue, wanted).await?;
-        if outlet.with_trainer() <= 1 {
-            metrics::trainer_waited(asked.elapsed());
-        }
     }
     Ok(source.means)
 }
@@ -130,6 +127,7 @@ pub(super) async fn open(
     let rows_per_step = start.request.rows_per_step();
     let said_memory = start.request.memory.is_some();
     let shares = start.request.share.count();
+    let account = house.accounts.of(&start.request.name, start.request.rank);
     let mut memory = Leased::new(house, start.memory).await?;
 
     let meter = Meter::new(start.memory / 2);
@@ -143,7 +141,8 @@ pub(super) async fn open(
     meter.set_limit(division.queue);
     let ring = Ring::create(division.slots, slot_bytes, &description)
         .map_err(|error| Error::chain(Code::Busy, &error))?;
-    let ring = outlet.install(ring, memory);
+    let sitting = account.open(ring.slots());
+    let ring = outlet.install(ring, memory, sitting);
     let opened = ToTrainer::Opened { slots: ring.slots(), slot_bytes: ring.slot_bytes() };
     connection.send(&opened, Some(ring.fd())).await.map_err(|error| lost(&error))?;
     tracing::info!(slots = ring.slots(), slot_bytes = ring.slot_bytes(), "feed opened");
@@ -203,12 +202,20 @@ async fn hand_over(
     plan: &Arc<PackPlan>,
     slot: FreeSlot,
     step: Step,
+    received: Instant,
 ) -> Result<(), Error> {
-    let (epoch, number, rows) = (step.epoch, step.step, step.rows);
+    let (epoch, number, rows, effort) = (step.epoch, step.step, step.rows, step.effort);
+    let got_slot = Instant::now();
     let packed = packing::pack(house, Arc::clone(plan), slot, step).await?;
     let (memory, leased) = packed.own_memory.unzip();
-    outlet.hand_out(packed.slot, epoch, number, leased);
+    let waiting = outlet.hand_out(packed.slot, epoch, number, leased);
+    let way = Way { received, slot: got_slot, handed_out: Instant::now() };
+    let waits = Waits::new(waiting, way, effort);
     metrics::handed_out(rows, packed.bytes);
+    metrics::trainer_waited(waits.total());
+    if let Some(sitting) = outlet.sitting() {
+        sitting.handed_out(rows, packed.bytes, &waits);
+    }
     let batch = ToTrainer::Batch { slot: packed.slot, epoch, step: number };
     let memory = memory.as_ref().map(|memory| memory.as_fd());
     connection.send(&batch, memory).await.map_err(|error| lost(&error))

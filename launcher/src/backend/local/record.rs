@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use super::run::{Kind, Member, Run};
 use crate::agent::Exit;
 use crate::report::moment::rfc3339;
-use crate::report::{DaemonRecord, Summary, TaskRecord, human_duration};
+use crate::report::{DaemonRecord, FeedRecord, Summary, TaskRecord, human_duration};
 use crate::topology::{Role, Task, TaskId};
 use crate::watch::{Step, TaskState, Verdict};
 
@@ -187,6 +187,7 @@ fn daemon_record(member: &Member, culprit: Option<&str>) -> Option<DaemonRecord>
         cpu_seconds: metrics.cpu_seconds(),
         rows: metrics.count(&format!("penstock_{kind}_rows_total")),
         bytes: metrics.count(&format!("penstock_{kind}_bytes_total")),
+        feeds: FeedRecord::all(&metrics),
         metrics: metrics.0,
     })
 }

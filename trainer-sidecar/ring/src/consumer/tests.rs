@@ -70,10 +70,44 @@ fn ids(batch: &Batch) -> Vec<u64> {
 }
 
 fn released(socket: &Socket) -> Option<SlotId> {
-    match socket.recv::<ToSidecar>().unwrap()? {
-        (ToSidecar::Release { slot }, None) => Some(slot),
-        other => panic!("{other:?} instead of a release"),
+    loop {
+        match socket.recv::<ToSidecar>().unwrap()? {
+            (ToSidecar::Release { slot }, None) => return Some(slot),
+            (ToSidecar::Waiting { .. }, None) => {}
+            other => panic!("{other:?} instead of a release"),
+        }
     }
+}
+
+#[test]
+fn a_batch_that_is_waited_for_is_asked_for_once() {
+    let sidecar = Scripted::new(2, |ring, socket| {
+        let mut heard = Vec::new();
+        for step in 0..2 {
+            heard.push(socket.recv::<ToSidecar>().unwrap().unwrap().0);
+            send(ring.take().unwrap(), &socket, step);
+        }
+        heard.extend(std::iter::from_fn(|| socket.recv::<ToSidecar>().unwrap().map(|(message, _)| message)));
+        heard
+    });
+    let consumer = sidecar.open();
+    assert!(matches!(consumer.next(NOW).err(), Some(NextError::NotYet { .. })), "a look is no wait");
+    let first = loop {
+        match consumer.next(Duration::from_millis(1)) {
+            Err(NextError::NotYet { .. }) => {}
+            batch => break batch.unwrap().unwrap(),
+        }
+    };
+    let second = consumer.next(LONG).unwrap().unwrap();
+    drop((first, second, consumer));
+    let waiting = |received| ToSidecar::Waiting { received };
+    let expected = [
+        waiting(0),
+        waiting(1),
+        ToSidecar::Release { slot: SlotId(0) },
+        ToSidecar::Release { slot: SlotId(1) },
+    ];
+    assert_eq!(sidecar.thread.join().unwrap(), expected);
 }
 
 #[test]
@@ -204,7 +238,7 @@ fn a_failure_arrives_in_the_sidecars_words_and_stays() {
 
 #[test]
 fn cancel_wakes_every_waiting_thread() {
-    let sidecar = Scripted::new(2, |_, socket| assert!(socket.recv::<ToSidecar>().unwrap().is_none()));
+    let sidecar = Scripted::new(2, |_, socket| assert_eq!(released(&socket), None));
     let consumer = sidecar.open();
     std::thread::scope(|scope| {
         let waiting = [(); 3].map(|()| scope.spawn(|| consumer.next(LONG).err()));

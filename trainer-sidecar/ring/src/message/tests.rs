@@ -8,6 +8,7 @@ fn to_sidecar() -> Vec<ToSidecar> {
         ToSidecar::Describe { request: String::new() },
         ToSidecar::Release { slot: SlotId(7) },
         ToSidecar::Acknowledge { epoch: u64::MAX, step: 3 },
+        ToSidecar::Waiting { received: 1 << 40 },
     ]
 }
 
