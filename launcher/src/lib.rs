@@ -14,6 +14,8 @@ pub mod backend;
 pub mod environment;
 pub mod job;
 pub mod report;
+mod scrape;
 pub mod terminal;
+pub mod top;
 pub mod topology;
 pub mod watch;

@@ -19,6 +19,7 @@ mod run;
 mod sidecar;
 mod size;
 mod tls;
+mod top;
 mod version;
 
 /// Streams end and their memory is to be the machine's again, which glibc's allocator is slow to give back.
@@ -40,6 +41,7 @@ Examples:
   penstock run --file job.yaml
   penstock gateway --listen 127.0.0.1:8815 --dataset digits=data/train
   penstock inspect data/train
+  penstock top
 
 `penstock COMMAND --help` says more about each.";
 
@@ -49,6 +51,7 @@ enum Command {
     Gateway(Box<gateway::Args>),
     Sidecar(sidecar::Args),
     Inspect(inspect::Args),
+    Top(top::Args),
     Version(version::Args),
     #[command(hide = true)]
     Agent(agent::Args),
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Gateway(args) => gateway::run(*args),
         Command::Sidecar(args) => sidecar::run(args),
         Command::Inspect(args) => inspect::run(args),
+        Command::Top(args) => top::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Agent(args) => agent::run(&args),
     };

@@ -21,7 +21,6 @@ mod ready;
 mod record;
 mod run;
 mod rundir;
-mod scrape;
 mod specs;
 mod strays;
 

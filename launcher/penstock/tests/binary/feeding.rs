@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use penstock_launcher::job::Draft;
 
-use crate::bed::{Bed, GOOD_DAEMON};
+use crate::bed::{Bed, GOOD_DAEMON, PENSTOCK};
+use crate::command_line::check_refused;
 
 fn fed(bed: &Bed, body: &str) -> Draft {
     let mut draft = bed.draft(body);
@@ -95,6 +96,45 @@ fn tasks_find_their_feed_and_its_metrics_are_kept() {
     outcome.assert_shown("1437 rows, 4.0 KiB, peak memory 1.0 MiB, 0.50 s CPU");
 
     assert_eq!(bed.read("ended"), "sidecar\nsidecar\ngateway\n", "in this order, each by SIGTERM");
+}
+
+/// The job's own task looks at it, when all of it is up.
+#[test]
+fn a_running_job_is_looked_at_from_beside() {
+    let bed = Bed::new();
+    let admin = metrics_server(
+        "penstock_sidecar_feed_rows_total{feed=\"train\",rank=\"1\"} 700\n\
+         penstock_sidecar_feed_open_seconds{feed=\"train\",rank=\"1\"} 2\n\
+         penstock_sidecar_feed_slots{feed=\"train\",rank=\"1\"} 8\n\
+         penstock_sidecar_feed_verdict{feed=\"train\",rank=\"1\",verdict=\"not starved\"} 1\n\
+         process_resident_memory_bytes 1048576\n",
+    );
+    let body = format!(
+        "if [ $index = 0 ]; then cd \"$PENSTOCK_RUN_DIR/..\" && '{PENSTOCK}' top --run-dir run --once --json > top.json && \
+         '{PENSTOCK}' top --run-dir run --once > top.txt; fi"
+    );
+    let outcome = bed.run_with(fed(&bed, &body), &format!("ADMIN={admin}\n{GOOD_DAEMON}"), &[]).unwrap();
+    outcome.check("succeeded", 0, &["worker:0 succeeded, code 0", "worker:1 succeeded, code 0"]);
+
+    let sample: serde_json::Value = serde_json::from_str(&bed.read("top.json")).unwrap();
+    let tasks: Vec<_> = sample["ranks"].as_array().unwrap().iter().map(|rank| &rank["task"]).collect();
+    assert_eq!(tasks, ["worker:0", "worker:1"], "{sample}");
+    let rank = &sample["ranks"][0];
+    assert_eq!((rank["rank"].as_u64(), rank["rows_per_second"].as_f64()), (Some(1), Some(350.0)), "{rank}");
+    assert_eq!(
+        (rank["open"].as_bool(), rank["verdict"].as_str()),
+        (Some(true), Some("not starved")),
+        "{rank}"
+    );
+    assert_eq!(sample["gateways"][0]["memory_bytes"], 1 << 20, "{sample}");
+    assert!(bed.read("top.txt").starts_with("RANK"), "{}", bed.read("top.txt"));
+    let feed = &outcome.summary.daemons[1].feeds[0];
+    assert_eq!((feed.rows, feed.verdict.as_deref()), (700, Some("not starved")));
+
+    let ended = ["top", "--run-dir", "run", "--once"];
+    check_refused(&bed, &ended, "has ended: its summary.json tells where the time went");
+    check_refused(&bed, &["top"], "no run is in penstock-runs");
+    check_refused(&bed, &["top", "--sidecar", "127.0.0.1:9"], "no answer from 127.0.0.1:9");
 }
 
 #[test]

@@ -169,7 +169,7 @@ impl Run<'_> {
 fn daemon_record(member: &Member, culprit: Option<&str>) -> Option<DaemonRecord> {
     let kind = match member.kind {
         Kind::Gateway => "gateway",
-        Kind::Sidecar => "sidecar",
+        Kind::Sidecar(_) => "sidecar",
         Kind::Task(_) => return None,
     };
     let process = &member.process;

@@ -13,13 +13,14 @@ use super::ports::HeldPort;
 use super::process::{News, Process, Spec, What};
 use super::ready::Said;
 use super::rundir::RunDir;
-use super::scrape::scrape;
 use super::specs;
 use crate::agent::Order;
 use crate::environment::Wiring;
 use crate::job::Job;
 use crate::report::human_duration;
 use crate::report::metrics::Metrics;
+use crate::scrape::scrape;
+use crate::top::{DaemonKind, Entry, Roster};
 use crate::topology::{Role, Task, TaskId, Topology};
 use crate::watch::{Event, Step, Verdict, Watch};
 
@@ -55,7 +56,8 @@ pub(super) struct Member {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Gateway,
-    Sidecar,
+    /// Beside this task.
+    Sidecar(TaskId),
     Task(TaskId),
 }
 
@@ -83,7 +85,7 @@ impl<'a> Run<'a> {
         // Tasks use the sidecars, which use the gateway.
         self.take_down(Kind::is_task).await;
         self.ask_for_metrics().await;
-        self.take_down(|kind| kind == Kind::Sidecar).await;
+        self.take_down(|kind| matches!(kind, Kind::Sidecar(_))).await;
         self.take_down(|kind| kind == Kind::Gateway).await;
         verdict
     }
@@ -123,10 +125,24 @@ impl<'a> Run<'a> {
         self.wiring.gateways.extend(self.members.iter().filter_map(|member| member.listening.clone()));
         for task in self.topology.tasks.iter().filter(|task| task.data.is_some()).map(|task| task.id) {
             let spec = specs::sidecar(self.job, self.setup, self.directory, task, &self.wiring);
-            self.start(Kind::Sidecar, spec)?;
+            self.start(Kind::Sidecar(task), spec)?;
             self.wiring.sidecars.insert(task, self.directory.socket(task));
         }
-        self.until_all_listen().await
+        self.until_all_listen().await?;
+        self.roster().write(&self.directory.path).map_err(not_started)
+    }
+
+    /// Where each daemon tells how it is doing.
+    fn roster(&self) -> Roster {
+        let entry = |member: &Member| {
+            let (kind, name) = match member.kind {
+                Kind::Gateway => (DaemonKind::Gateway, member.process.name.clone()),
+                Kind::Sidecar(task) => (DaemonKind::Sidecar, task.to_string()),
+                Kind::Task(_) => return None,
+            };
+            Some(Entry { kind, name, admin: member.admin.clone()? })
+        };
+        Roster { daemons: self.members.iter().filter_map(entry).collect() }
     }
 
     fn start(&mut self, kind: Kind, spec: Spec) -> Result<(), Verdict> {
@@ -254,7 +270,7 @@ impl<'a> Run<'a> {
                 member.process.ended = Some((exit.clone(), std::time::SystemTime::now()));
                 return Some(match member.kind {
                     Kind::Task(task) => Event::TaskEnded(task, exit),
-                    Kind::Gateway | Kind::Sidecar => Event::DaemonEnded(member.process.name.clone(), exit),
+                    Kind::Gateway | Kind::Sidecar(_) => Event::DaemonEnded(member.process.name.clone(), exit),
                 });
             }
         }

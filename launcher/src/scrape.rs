@@ -1,4 +1,4 @@
-//! Asks a daemon's admin port for its metrics, shortly before it is ended.
+//! Asks a daemon's admin port for its metrics.
 
 use std::io;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tokio::net::TcpStream;
 
 use crate::report::metrics::Metrics;
 
-/// A daemon on this machine that takes longer is stuck.
+/// A daemon that takes longer is stuck, or its machine is gone.
 const DEADLINE: Duration = Duration::from_secs(3);
 /// More text than any daemon of ours has.
 const TEXT_BYTES: u64 = 8 << 20;
 
 /// The metrics below `url`, `http://HOST:PORT`; `None` if there is no answer in time.
-pub(super) async fn scrape(url: &str) -> Option<Metrics> {
+pub(crate) async fn scrape(url: &str) -> Option<Metrics> {
     let address = url.strip_prefix("http://")?.trim_end_matches('/');
     let text = tokio::time::timeout(DEADLINE, get(address)).await.ok()?.ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
