@@ -11,6 +11,7 @@ mod cutter;
 mod faults;
 mod fleet;
 mod gateway;
+mod gpus;
 mod readers;
 mod sidecar;
 mod sidecar_bed;

@@ -24,9 +24,11 @@ pub(crate) use self::waits::{Waits, Way};
 const NAMES: usize = 64;
 const OTHERS: &str = "others";
 
-/// All feeds that a sidecar has had, by name and rank.
-#[derive(Default)]
-pub(crate) struct Accounts(Mutex<BTreeMap<(String, Rank), Arc<Account>>>);
+/// All feeds that a sidecar has had, by name and rank. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Accounts(Arc<Mutex<Known>>);
+
+type Known = BTreeMap<(String, Rank), Arc<Account>>;
 
 /// Feeds of one name and rank: those that follow one another, and those that share one.
 pub(crate) struct Account {
@@ -45,6 +47,7 @@ struct Progress {
     /// Up to when the time it is open was counted.
     counted: Instant,
     used_slots: u32,
+    has_ended: bool,
 }
 
 impl Accounts {
@@ -55,13 +58,26 @@ impl Accounts {
         let new = || Arc::new(Account { tally: Mutex::default(), series: Series::new(name, rank) });
         Arc::clone(known.entry((name.to_owned(), rank)).or_insert_with(new))
     }
+
+    /// Takes note, for the feeds that are open, of how busy the trainer's GPUs have been, 0 to 1.
+    pub(crate) fn saw_gpus(&self, busy: f64) {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for account in known.values() {
+            let mut tally = account.tally();
+            if tally.is_open() {
+                tally.saw_gpus(busy);
+                account.series.tell(&tally);
+            }
+        }
+    }
 }
 
 impl Account {
     /// Begins with a ring of so many slots.
     pub(crate) fn open(self: &Arc<Self>, slots: u32) -> Sitting {
         self.series.slots.increment(f64::from(slots));
-        let progress = Mutex::new(Progress { counted: Instant::now(), used_slots: 0 });
+        self.tally().opened();
+        let progress = Mutex::new(Progress { counted: Instant::now(), used_slots: 0, has_ended: false });
         Sitting { account: Arc::clone(self), slots, progress }
     }
 
@@ -87,8 +103,9 @@ impl Sitting {
         drop(self.count_time(|used| used.saturating_sub(1)));
     }
 
-    /// Says what came of it, of all that had its name so far.
+    /// Ends it, and says what came of all that had its name so far.
     pub(crate) fn report(&self) {
+        self.end();
         let tally = self.account.tally();
         self.account.series.tell(&tally);
         if tally.steps == 0 {
@@ -113,8 +130,16 @@ impl Sitting {
         let (now, used) = (Instant::now(), used(progress.used_slots));
         self.account.series.used_slots.increment(f64::from(used) - f64::from(progress.used_slots));
         tally.open += now.saturating_duration_since(progress.counted);
-        *progress = Progress { counted: now, used_slots: used };
+        (progress.counted, progress.used_slots) = (now, used);
         tally
+    }
+
+    /// The first time, it is open no more.
+    fn end(&self) {
+        let mut tally = self.account.tally();
+        if !std::mem::replace(&mut self.progress().has_ended, true) {
+            tally.ended();
+        }
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -124,6 +149,7 @@ impl Sitting {
 
 impl Drop for Sitting {
     fn drop(&mut self) {
+        self.end();
         let series = &self.account.series;
         series.slots.decrement(f64::from(self.slots));
         series.used_slots.decrement(f64::from(self.progress().used_slots));

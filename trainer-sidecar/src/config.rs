@@ -20,6 +20,8 @@ pub struct Config {
     /// Bytes that all feeds together may hold: rings, and what was received and not packed yet. A feed
     /// that does not say how much it wants gets a quarter.
     pub memory: u64,
+    /// Without it, nothing is asked of the GPUs' driver.
+    pub gpus: Option<GpuConfig>,
     pub deadlines: Deadlines,
 }
 
@@ -30,9 +32,21 @@ impl Config {
             gateways: Vec::new(),
             tls: None,
             memory: DEFAULT_MEMORY,
+            gpus: None,
             deadlines: Deadlines::default(),
         }
     }
+}
+
+/// Where the GPUs of the trainer are looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuConfig {
+    /// As `CUDA_VISIBLE_DEVICES` has them; `None` are all of the machine's.
+    pub chosen: Option<String>,
+    /// The driver's library, NVML: a name that the loader finds, or a path.
+    pub library: PathBuf,
+    /// Where sysfs is mounted.
+    pub sysfs: PathBuf,
 }
 
 /// TLS towards gateways; all files are PEM.

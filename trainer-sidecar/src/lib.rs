@@ -15,6 +15,7 @@ mod fake;
 mod feed;
 #[cfg(test)]
 mod fuzz;
+mod gpu;
 mod metrics;
 mod pack;
 pub mod probe;
@@ -24,7 +25,7 @@ mod stream;
 mod subscribe;
 mod wire;
 
-pub use config::{Config, DEFAULT_MEMORY, Deadlines, TlsConfig};
+pub use config::{Config, DEFAULT_MEMORY, Deadlines, GpuConfig, TlsConfig};
 pub use pack::fed_as;
 pub use penstock_daemon::tls::TlsError;
 pub use sidecar::{Bound, Sidecar, StartError};

@@ -14,6 +14,7 @@ use penstock_ring::Listener;
 use crate::account::Accounts;
 use crate::config::Config;
 use crate::feed::{self, Deliveries, House};
+use crate::gpu;
 use crate::metrics;
 use crate::subscribe::{Address, Trust};
 
@@ -48,7 +49,7 @@ impl Sidecar {
     /// # Errors
     /// The socket cannot be bound, a gateway's address is none, or a file of TLS is of no use.
     pub fn start(config: Config, drain: &Drain) -> Result<Bound, StartError> {
-        let Config { listen: path, gateways, tls, memory, deadlines } = config;
+        let Config { listen: path, gateways, tls, memory, gpus, deadlines } = config;
         let gateways = gateways.iter().map(|text| Address::parse(text)).collect::<Result<_, _>>();
         let gateways = gateways.map_err(StartError::Gateway)?;
         let trust = tls.map(|tls| Trust::read(&tls)).transpose()?.unwrap_or_default();
@@ -56,6 +57,9 @@ impl Sidecar {
         metrics::register();
         let (budget, deliveries, accounts) =
             (Budget::new(memory), Deliveries::default(), Accounts::default());
+        if let Some(gpus) = gpus {
+            drain.spawn("gpus", gpu::watch(gpus, accounts.clone(), drain.clone()));
+        }
         let drained = drain.clone();
         let house = House { gateways, trust, deadlines, budget, deliveries, accounts, drain: drained };
         drain.spawn("accept", feed::accept(listener, Arc::new(house)));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use penstock_sidecar::{Config, Sidecar, TlsConfig};
+use penstock_sidecar::{Config, GpuConfig, Sidecar, TlsConfig};
 
 use crate::{daemon, size};
 
@@ -41,6 +41,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
 
+    /// The trainer's GPUs, as in CUDA_VISIBLE_DEVICES [default: all]. The sidecar stays on their NUMA node, and tells
+    /// how busy they are.
+    #[arg(long, env = "CUDA_VISIBLE_DEVICES", value_name = "INDEX|UUID,…")]
+    gpu: Option<String>,
+
+    /// The NVIDIA driver's library; without it nothing is known of GPUs.
+    #[arg(
+        long,
+        env = "PENSTOCK_NVML",
+        value_name = "PATH",
+        default_value = "libnvidia-ml.so.1",
+        hide = true
+    )]
+    nvml: PathBuf,
+
+    /// Where sysfs is mounted.
+    #[arg(long, value_name = "DIR", default_value = "/sys", hide = true)]
+    sysfs: PathBuf,
+
     #[command(flatten)]
     daemon: daemon::Options,
 }
@@ -53,6 +72,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut config = Config::new(args.listen);
     config.gateways = args.gateway;
     config.tls = tls(args.tls_ca, args.tls_cert, args.tls_key)?;
+    config.gpus = Some(GpuConfig { chosen: args.gpu, library: args.nvml, sysfs: args.sysfs });
     if let Some(memory) = args.memory {
         config.memory = memory;
     }

@@ -25,7 +25,10 @@ pub struct FeedRecord {
     pub wait_p99_seconds: f64,
     /// `store`, `decode`, `network`, `pack` or `trainer`: what the whole goes no faster than.
     pub slow_stage: Option<String>,
-    /// `starved by the feed` or `not starved`.
+    /// How busy the trainer's GPUs were meanwhile, 0 to 1; absent where nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus_busy: Option<f64>,
+    /// `starved by the feed`, `starved by the host` or `not starved`.
     pub verdict: Option<String>,
     /// Of its ring; none once it is over.
     #[serde(skip)]
@@ -66,6 +69,7 @@ impl FeedRecord {
                 Some("0.99") => self.wait_p99_seconds = value,
                 _ => {}
             },
+            "gpus_busy_ratio" => self.gpus_busy = Some(value),
             "slow_stage" if value == 1.0 => self.slow_stage = label("stage"),
             "verdict" if value == 1.0 => self.verdict = label("verdict"),
             _ => {}

@@ -40,6 +40,8 @@ pub struct RankRow {
     /// How much of the time its trainer waited, 0 to 1.
     pub waiting: f64,
     pub slow_stage: Option<String>,
+    /// How busy its GPUs were since the feed began, 0 to 1.
+    pub gpus_busy: Option<f64>,
     pub verdict: Option<String>,
     pub used_slots: u32,
     pub slots: u32,
@@ -93,6 +95,7 @@ impl Told<'_> {
                 used_slots: feed.used_slots,
                 slots: feed.slots,
                 feed: feed.feed,
+                gpus_busy: feed.gpus_busy,
                 slow_stage: feed.slow_stage,
                 verdict: feed.verdict,
             }

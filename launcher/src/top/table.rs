@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use super::sample::{GatewayRow, RankRow, Sample};
 use crate::report::{human_bytes, human_wait};
 
-const HEADS: [&str; 11] =
-    ["RANK", "TASK", "FEED", "ROWS/S", "BYTES/S", "WAIT P50", "P99", "WAITING", "SLOW", "RING", "VERDICT"];
+const HEADS: [&str; 12] = [
+    "RANK", "TASK", "FEED", "ROWS/S", "BYTES/S", "WAIT P50", "P99", "WAITING", "SLOW", "RING", "GPU",
+    "VERDICT",
+];
 
 impl Sample {
     /// Some lines, columns aligned.
@@ -44,6 +46,7 @@ impl RankRow {
             format!("{:.0} %", self.waiting * 100.0),
             self.slow_stage.clone().unwrap_or_default(),
             ring,
+            self.gpus_busy.map_or_else(|| "-".to_owned(), |busy| format!("{:.0} %", busy * 100.0)),
             self.verdict.clone().unwrap_or_default(),
         ]
     }
@@ -81,6 +84,7 @@ mod tests {
             wait_p99_seconds: 0.12,
             waiting: 0.126,
             slow_stage: Some("store".into()),
+            gpus_busy: open.then_some(0.31),
             verdict: Some("starved by the feed".into()),
             used_slots: 3,
             slots: 8,
@@ -97,9 +101,9 @@ mod tests {
             silent: vec!["worker:2".into()],
         };
         let expected = "\
-RANK  TASK      FEED        ROWS/S  BYTES/S  WAIT P50  P99     WAITING  SLOW   RING  VERDICT
-0     worker:0  train       1234    2.0 KiB  0         120 ms  13 %     store  3/8   starved by the feed
-1     worker:1  validation  1234    2.0 KiB  0         120 ms  13 %     store  over  starved by the feed
+RANK  TASK      FEED        ROWS/S  BYTES/S  WAIT P50  P99     WAITING  SLOW   RING  GPU   VERDICT
+0     worker:0  train       1234    2.0 KiB  0         120 ms  13 %     store  3/8   31 %  starved by the feed
+1     worker:1  validation  1234    2.0 KiB  0         120 ms  13 %     store  over  -     starved by the feed
 gateway: 45.0 MiB of memory, 512 B leased to streams, sends 2.0 KiB/s
 worker:2 does not answer
 ";

@@ -1,5 +1,7 @@
 //! What is told of a feed on `/metrics`, unit last.
 
+use std::sync::OnceLock;
+
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use penstock_proto::Rank;
 
@@ -14,6 +16,7 @@ const USED_SLOTS: &str = "penstock_sidecar_feed_used_slots";
 const OPEN: &str = "penstock_sidecar_feed_open_seconds";
 const WAITED: &str = "penstock_sidecar_feed_waited_seconds";
 const STEP_WAIT: &str = "penstock_sidecar_feed_step_wait_seconds";
+const GPUS_BUSY: &str = "penstock_sidecar_feed_gpus_busy_ratio";
 const SLOW: &str = "penstock_sidecar_feed_slow_stage";
 const VERDICT: &str = "penstock_sidecar_feed_verdict";
 
@@ -29,6 +32,9 @@ pub(super) struct Series {
     open: Gauge,
     waited: [Gauge; Stage::ALL.len()],
     step_wait: [Gauge; QUANTILES.len()],
+    /// Absent until it is known.
+    gpus_busy: OnceLock<Gauge>,
+    labels: [(&'static str, String); 2],
     slow: [Gauge; Stage::ALL.len()],
     verdict: [Gauge; Verdict::ALL.len()],
 }
@@ -48,6 +54,7 @@ pub(crate) fn describe() {
         STEP_WAIT,
         "The same a step, since the first; a step that was there in time counts as zero."
     );
+    describe_gauge!(GPUS_BUSY, "How busy the trainer's GPUs were while the feed was open, 0 to 1.");
     describe_gauge!(SLOW, "One at the stage that the whole goes no faster than.");
     describe_gauge!(VERDICT, "One at what holds: whether the feed kept its trainer waiting.");
 }
@@ -68,8 +75,10 @@ impl Series {
             open: gauge!(OPEN, &labels),
             waited: Stage::ALL.map(|stage| gauge!(WAITED, &also("stage", stage.name()))),
             step_wait: QUANTILES.map(|(_, name)| gauge!(STEP_WAIT, &also("quantile", name))),
+            gpus_busy: OnceLock::new(),
             slow: Stage::ALL.map(|stage| gauge!(SLOW, &also("stage", stage.name()))),
             verdict: Verdict::ALL.map(|verdict| gauge!(VERDICT, &also("verdict", verdict.name()))),
+            labels,
         }
     }
 
@@ -80,6 +89,9 @@ impl Series {
         }
         for ((share, _), gauge) in QUANTILES.iter().zip(&self.step_wait) {
             gauge.set(tally.wait_at(*share).as_secs_f64());
+        }
+        if let Some(busy) = tally.gpus_busy() {
+            self.gpus_busy.get_or_init(|| gauge!(GPUS_BUSY, &self.labels)).set(busy);
         }
         one_of(&self.slow, &Stage::ALL, &tally.slow_stage());
         one_of(&self.verdict, &Verdict::ALL, &tally.verdict());

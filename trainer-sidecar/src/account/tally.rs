@@ -7,6 +7,9 @@ use super::waits::{Stage, Waits};
 
 /// Of a feed's time, what a trainer may wait without being starved.
 const TOLERABLE: f64 = 0.05;
+/// GPUs that are less busy wait for something. As many looks at least: a feed's beginning says little.
+const BUSY: f64 = 0.5;
+const LOOKS: u32 = 3;
 
 /// Steps handed out under one name, and the waits for them.
 #[derive(Debug, Clone, Default)]
@@ -16,12 +19,18 @@ pub(crate) struct Tally {
     pub(crate) open: Duration,
     pub(crate) waited: Waits,
     quantiles: Quantiles,
+    /// Feeds of the name that are open.
+    open_feeds: u32,
+    /// Sum of what was seen, and how often.
+    gpus_busy: (f64, u32),
 }
 
-/// Whether a feed kept its trainer waiting.
+/// What a trainer lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     StarvedByFeed,
+    /// Steps are there in time, and the GPUs are idle all the same.
+    StarvedByHost,
     NotStarved,
 }
 
@@ -37,11 +46,36 @@ impl Tally {
         self.quantiles.at(share)
     }
 
+    pub(super) fn opened(&mut self) {
+        self.open_feeds += 1;
+    }
+
+    pub(super) fn ended(&mut self) {
+        self.open_feeds -= 1;
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open_feeds > 0
+    }
+
+    pub(super) fn saw_gpus(&mut self, busy: f64) {
+        self.gpus_busy.0 += busy;
+        self.gpus_busy.1 += 1;
+    }
+
+    /// How busy the trainer's GPUs were while a feed was open, 0 to 1; unknown without a driver, and at the beginning.
+    pub(crate) fn gpus_busy(&self) -> Option<f64> {
+        let (sum, looks) = self.gpus_busy;
+        (looks >= LOOKS).then(|| sum / f64::from(looks))
+    }
+
     pub(crate) fn verdict(&self) -> Verdict {
         let is_starved = self.waited.total() > self.open.mul_f64(TOLERABLE);
         // Who holds every slot and asks for more has only itself to wait for.
         if is_starved && self.waited.longest() != Stage::Trainer {
             Verdict::StarvedByFeed
+        } else if self.gpus_busy().is_some_and(|busy| busy < BUSY) {
+            Verdict::StarvedByHost
         } else {
             Verdict::NotStarved
         }
@@ -51,17 +85,18 @@ impl Tally {
     pub(crate) fn slow_stage(&self) -> Stage {
         match self.verdict() {
             Verdict::StarvedByFeed => self.waited.longest(),
-            Verdict::NotStarved => Stage::Trainer,
+            Verdict::StarvedByHost | Verdict::NotStarved => Stage::Trainer,
         }
     }
 }
 
 impl Verdict {
-    pub(crate) const ALL: [Self; 2] = [Self::StarvedByFeed, Self::NotStarved];
+    pub(crate) const ALL: [Self; 3] = [Self::StarvedByFeed, Self::StarvedByHost, Self::NotStarved];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::StarvedByFeed => "starved by the feed",
+            Self::StarvedByHost => "starved by the host",
             Self::NotStarved => "not starved",
         }
     }
@@ -85,6 +120,20 @@ mod tests {
         let mut tally = Tally { open: Duration::from_secs(100), ..Tally::default() };
         tally.add(&Waits::new(Some(now), way, effort));
         tally
+    }
+
+    #[test]
+    fn idle_gpus_that_have_their_steps_are_starved_by_the_host() {
+        for (waited, seen, verdict) in [
+            (0, &[0.0, 0.0][..], Verdict::NotStarved),
+            (0, &[0.0, 0.9, 0.3], Verdict::StarvedByHost),
+            (0, &[0.9, 0.9, 0.3], Verdict::NotStarved),
+            (50, &[0.0, 0.9, 0.3], Verdict::StarvedByFeed),
+        ] {
+            let mut tally = tally(waited, 0);
+            seen.iter().for_each(|busy| tally.saw_gpus(*busy));
+            assert_eq!(tally.verdict(), verdict, "{seen:?}");
+        }
     }
 
     #[test]
