@@ -4,10 +4,12 @@
 //! `target/bench/NAME.json`. No bench asserts a time; whether a goal holds is data.
 
 #![allow(clippy::print_stdout, reason = "a bench talks to a person")]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests state their expectations by unwrapping"))]
 
 mod cache;
 mod client;
 mod decode;
+mod feed;
 mod fleet;
 mod flight;
 mod hdfs;
@@ -33,6 +35,7 @@ type Bench = fn() -> Result<Report>;
 const BENCHES: &[(&str, Bench)] = &[
     ("cache", cache::run),
     ("decode", decode::run),
+    ("feed", feed::run),
     ("fleet", fleet::run),
     ("flight", flight::run),
     ("hdfs", hdfs::run),

@@ -1,0 +1,79 @@
+"""Feeds one set by one tool, and says what came of it.
+
+    feeder.py TOOL SET DIRECTORY SECONDS
+
+TOOL is a module of peers/, SET one of sets.py below DIRECTORY. When all is prepared (imports, servers, conversions, which
+are kept below DIRECTORY) it prints a JSON line and waits for one; then it feeds one epoch, for at most SECONDS
+from the first batch on, prints what it saw, and ends at the end of its input. So whoever started it can look at its processes in between.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import pathlib
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+import sets
+
+HERE = pathlib.Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a tool is to feed. ``parquet`` is the directory of the files, ``converted`` where a format of its own may be kept."""
+
+    made: sets.Set
+    parquet: pathlib.Path
+    converted: pathlib.Path
+
+    @property
+    def files(self) -> list[str]:
+        return sorted(map(str, self.parquet.glob("*.parquet")))
+
+
+def say(**what: object) -> None:
+    print(json.dumps(what), flush=True)
+
+
+def main() -> None:
+    tool, name, directory, seconds = sys.argv[1:]
+    made = sets.SETS[name]
+    root = pathlib.Path(directory)
+    job = Job(made, root / name, root / "converted" / f"{tool}-{name.removesuffix('_bin')}")
+    sys.path.insert(0, str(HERE / "peers"))
+    peer = importlib.import_module(tool)
+    feed = peer.prepare(job)
+    say(format=peer.FORMAT, versions={package: importlib.metadata.version(package) for package in peer.VERSIONS})
+    sys.stdin.readline()
+
+    began = time.perf_counter()
+    rows, ids, first, kept = 0, [], None, []
+    for batch in feed():
+        if first is None:
+            first = time.perf_counter() - began
+        # The one column that is read; a copy, for what a batch lies in may be used again.
+        ids.append(np.array(batch["id"]))
+        rows += len(ids[-1])
+        if len(kept) < 2:
+            kept.append({column: np.array(values) for column, values in batch.items()})
+        if time.perf_counter() - began > first + float(seconds):
+            break
+    elapsed = time.perf_counter() - began
+    say(rows=rows, seconds=elapsed, first_batch_s=first)
+    sys.stdin.readline()
+
+    seen = np.concatenate(ids).reshape(-1).astype(np.int64)
+    wrong = next(filter(None, (sets.wrong(made, batch) for batch in kept)), None)
+    if len(np.unique(seen)) != len(seen) or seen.min() < 0 or seen.max() >= made.rows:
+        wrong = "rows come twice, or were never there"
+    say(wrong=wrong)
+
+
+if __name__ == "__main__":
+    main()
