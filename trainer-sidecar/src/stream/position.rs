@@ -9,7 +9,7 @@ pub(crate) struct Position {
     steps: u64,
     step: u64,
     part: u32,
-    /// Parts of the step, once its first part said so.
+    /// Parts of the step at least, once its first part said so: rows that turn out too large for a message become several.
     parts: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ impl Position {
                     && step < self.steps
                     && part == self.part
                     && part < parts
-                    && self.parts.is_none_or(|known| known == parts);
+                    && self.parts.is_none_or(|known| known <= parts);
                 if !continues {
                     return Err(
                         self.broken(&format!("brought epoch {epoch}, step {step}, part {part} of {parts}"))
@@ -105,6 +105,22 @@ mod tests {
         ] {
             assert_eq!(position.accept(note).unwrap(), arrival);
         }
+    }
+
+    #[test]
+    fn a_step_may_come_in_more_parts_than_its_first_ones_said() {
+        let mut position = Position::new(2, 5, 7);
+        for (note, last) in [
+            (part(5, 0, 2), false),
+            (part(5, 1, 3), false),
+            (part(5, 2, 3), true),
+            (part(6, 0, 2), false),
+            (part(6, 1, 2), true),
+        ] {
+            let Arrival::Part { last: was_last, .. } = position.accept(note).unwrap() else { panic!("{note:?}") };
+            assert_eq!(was_last, last, "{note:?}");
+        }
+        assert_eq!(position.accept(Note::End { steps: 7 }).unwrap(), Arrival::End);
     }
 
     #[test]
