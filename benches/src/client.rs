@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use crate::median::median;
@@ -77,6 +78,11 @@ pub(crate) fn script(name: &str) -> PathBuf {
 
 /// Runs a reader to its end.
 pub(crate) fn read(name: &str, arguments: &[&str]) -> Result<Read> {
+    last_line(name, arguments)
+}
+
+/// Runs a script to its end; the JSON that it printed last.
+pub(crate) fn last_line<T: DeserializeOwned>(name: &str, arguments: &[&str]) -> Result<T> {
     let path = script(name);
     let output = Command::new(python())
         .arg(&path)

@@ -19,6 +19,7 @@ mod plan;
 mod readers;
 mod receive;
 mod report;
+mod trainer;
 mod wire;
 
 use anyhow::{Result, bail};
@@ -42,6 +43,7 @@ const BENCHES: &[(&str, Bench)] = &[
     ("plan", plan::run),
     ("readers", readers::run),
     ("receive", receive::run),
+    ("trainer", trainer::run),
     ("wire", wire::run),
 ];
 

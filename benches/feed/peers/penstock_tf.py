@@ -3,6 +3,8 @@
 import penstock
 import sets
 
+from tensors import warm
+
 FORMAT = "Parquet"
 VERSIONS = ["tensorflow-cpu"]
 
@@ -10,4 +12,6 @@ VERSIONS = ["tensorflow-cpu"]
 def prepare(job):
     nulls = {} if job.made.images else dict.fromkeys(sets.NUMBERS, 0)
     feed = penstock.feed(job.parquet, batch_size=job.made.batch, shuffle="rows", seed=1, nulls=nulls, remainder="keep")
-    return lambda: feed.tf()
+    warm()
+    dataset = feed.tf()
+    return lambda: dataset

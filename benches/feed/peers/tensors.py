@@ -1,7 +1,13 @@
-"""What a batch of a set is to TensorFlow; not a tool by itself."""
+"""What a batch of a set is to TensorFlow, and TensorFlow as it is in the middle of training; not a tool by itself."""
 
 import sets
 import tensorflow as tf
+
+
+def warm():
+    """Starts its threads, and loads what it loads when it is first used."""
+    for _ in tf.data.Dataset.range(2).map(tf.function(lambda number: number + 1)).prefetch(1):
+        pass
 
 
 def signature(made):

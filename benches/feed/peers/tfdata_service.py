@@ -6,6 +6,8 @@ import sys
 import records
 import tensorflow as tf
 
+from tensors import warm
+
 FORMAT = "TFRecord"
 VERSIONS = ["tensorflow-cpu"]
 SERVERS = """
@@ -28,4 +30,6 @@ def prepare(job):
     address = servers.stdout.readline().strip()
     mode = tf.data.experimental.service.ShardingPolicy.DYNAMIC
     distributed = tf.data.experimental.service.distribute(processing_mode=mode, service=address)
-    return lambda: records.dataset(job, directory).apply(distributed)
+    warm()
+    dataset = records.dataset(job, directory).apply(distributed)
+    return lambda: dataset

@@ -2,10 +2,14 @@
 
 import records
 
+from tensors import warm
+
 FORMAT = "TFRecord"
 VERSIONS = ["tensorflow-cpu"]
 
 
 def prepare(job):
     records.convert(job, job.converted)
-    return lambda: records.dataset(job, job.converted)
+    warm()
+    dataset = records.dataset(job, job.converted)
+    return lambda: dataset
