@@ -97,6 +97,14 @@ async fn file_order_is_the_order_of_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_large_rows_comes_in_as_many_parts_as_it_takes() {
+    let bed = Bed::new(Shape { files: 1, rows_per_file: 40, row_group: 20, payload: Some(1 << 20) }).await;
+    let alone = global(&bed.world(&feed(&json!({})), 1, 1).await);
+    assert!(ids_of(&alone, 0).into_iter().eq(0..40));
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_feed_goes_on_at_any_step_as_if_it_had_never_stopped() {
     let bed = Bed::new(SHAPE).await;
     let feed = feed(&json!({"shuffle": "rows", "remainder": "pad"}));
