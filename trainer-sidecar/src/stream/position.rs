@@ -110,17 +110,16 @@ mod tests {
     #[test]
     fn a_step_may_come_in_more_parts_than_its_first_ones_said() {
         let mut position = Position::new(2, 5, 7);
-        for (note, last) in [
-            (part(5, 0, 2), false),
-            (part(5, 1, 3), false),
-            (part(5, 2, 3), true),
-            (part(6, 0, 2), false),
-            (part(6, 1, 2), true),
+        for (note, arrival) in [
+            (part(5, 0, 2), Arrival::Part { step: 5, part: 0, last: false }),
+            (part(5, 1, 3), Arrival::Part { step: 5, part: 1, last: false }),
+            (part(5, 2, 3), Arrival::Part { step: 5, part: 2, last: true }),
+            (part(6, 0, 2), Arrival::Part { step: 6, part: 0, last: false }),
+            (part(6, 1, 2), Arrival::Part { step: 6, part: 1, last: true }),
+            (Note::End { steps: 7 }, Arrival::End),
         ] {
-            let Arrival::Part { last: was_last, .. } = position.accept(note).unwrap() else { panic!("{note:?}") };
-            assert_eq!(was_last, last, "{note:?}");
+            assert_eq!(position.accept(note).unwrap(), arrival);
         }
-        assert_eq!(position.accept(Note::End { steps: 7 }).unwrap(), Arrival::End);
     }
 
     #[test]
