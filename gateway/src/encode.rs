@@ -21,7 +21,7 @@ use arrow_flight::{FlightData, SchemaAsIpc};
 use penstock_proto::{Compression, Effort, Note};
 
 pub(crate) use self::message::Message;
-use self::size::encoded_bytes;
+pub(crate) use self::size::encoded_bytes;
 use crate::compact::compact;
 
 /// Zstandard's fastest level of its own: a link that a higher one would help is slower than a decoder.
@@ -57,18 +57,20 @@ impl Encoder {
         Message { header: schema.data_header.into(), note: Vec::new(), body: Vec::new() }
     }
 
-    /// Rows of `step`, of which `more` parts are meant to follow. Rows that turn out too large for one
-    /// message become several; then the step has more parts than its first ones said, and a reader goes by
+    /// Rows of `step`, a message for each batch, of which `more` parts are meant to follow. Rows that turn out too
+    /// large for one message become several; then the step has more parts than its first ones said, and a reader goes by
     /// the one that calls itself the last. What the rows cost is said with the first.
     pub(crate) fn rows(
         &mut self,
-        batch: RecordBatch,
+        batches: Vec<RecordBatch>,
         step: u64,
         more: u64,
         mut effort: Effort,
     ) -> Result<Vec<Message>, ArrowError> {
         let mut pieces = Vec::new();
-        split(batch, self.part_bytes, &mut pieces);
+        for batch in batches {
+            split(batch, self.part_bytes, &mut pieces);
+        }
         let mut messages = Vec::with_capacity(pieces.len());
         let mut following = pieces.len() as u64 + more;
         for piece in &pieces {

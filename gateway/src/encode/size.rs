@@ -10,7 +10,7 @@ const OVERHEAD: u64 = 128;
 
 /// Bytes of a batch's body, a little overestimated. Slices count as themselves, not as what they are
 /// slices of.
-pub(super) fn encoded_bytes(batch: &RecordBatch) -> u64 {
+pub(crate) fn encoded_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(bytes).sum()
 }
 

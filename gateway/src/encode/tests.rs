@@ -13,7 +13,7 @@ const LIMIT: u64 = 10_000;
 fn encode(column: ArrayRef, more: u64) -> Vec<(Message, Note)> {
     let batch = RecordBatch::try_from_iter_with_nullable([("x", column, true)]).unwrap();
     let mut encoder = Encoder::new(batch.schema(), 3, LIMIT, None).unwrap();
-    let messages = encoder.rows(batch, 7, more, Effort::default()).unwrap();
+    let messages = encoder.rows(vec![batch], 7, more, Effort::default()).unwrap();
     messages
         .into_iter()
         .map(|message| {

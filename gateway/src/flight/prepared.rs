@@ -96,7 +96,9 @@ impl Prepared {
         let steps = self.times * self.batches.len() as u64;
         for step in 0..steps {
             let batch = self.batches[step as usize % self.batches.len()].clone();
-            for message in encoder.rows(batch, step, 0, Effort::default()).map_err(|e| unwritable(&e))? {
+            for message in
+                encoder.rows(vec![batch], step, 0, Effort::default()).map_err(|e| unwritable(&e))?
+            {
                 sender.send(message).await?;
             }
         }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use arrow::record_batch::RecordBatch;
 use penstock_proto::{Code, Compression, Effort, Error, Note, Rank};
 use tokio_util::sync::CancellationToken;
 
@@ -15,9 +16,12 @@ use super::queue::{Messages, Sender, Unsent, queue};
 use super::resolve::Resolved;
 use super::served::{Served, Walk};
 use super::{Gateway, unwritable};
-use crate::encode::{Encoder, Message};
+use crate::encode::{Encoder, Message, encoded_bytes};
 use crate::partition::Partition;
-use crate::read::{Gathered, Pulled, ReadError, Room, Share, on_cpu};
+use crate::read::{Gathered, Pulled, Room, Share, on_cpu};
+
+/// Rows of a lane that are so many bytes go as they lie: a message more costs less than to copy them.
+const WORTH_BYTES: u64 = 64 << 10;
 
 impl Gateway {
     /// Opens the stream that a ticket stands for.
@@ -185,11 +189,12 @@ impl OpenStream {
             let (rows, is_last, effort) = (part.rows, part.more == 0, self.walk.take_effort());
             let encoder = self.encoder;
             // Plain messages copy nothing: without rows to put together the pool costs more than the work.
-            let (encoder, messages) = if part.is_in_place() && !self.compresses {
-                encode(encoder, part, effort)
-            } else {
-                let encoded = on_cpu(move || encode(encoder, part, effort)).await;
-                encoded.map_err(|panic| Error::chain(Code::Internal, &panic))?
+            let (encoder, messages) = match in_place(&part) {
+                Some(batches) if !self.compresses => encode(encoder, batches, part.step, part.more, effort),
+                _ => {
+                    let encoded = on_cpu(move || gather_and_encode(encoder, part, effort)).await;
+                    encoded.map_err(|panic| Error::chain(Code::Internal, &panic))?
+                }
             };
             self.encoder = encoder;
             for message in messages? {
@@ -207,16 +212,40 @@ impl OpenStream {
     }
 }
 
+/// The batches of a part that need not be put together.
+fn in_place(part: &Gathered) -> Option<Vec<RecordBatch>> {
+    let batches = part.in_place()?;
+    let is_worth_it = match batches.len() {
+        0 => false,
+        1 => true,
+        _ => batches.iter().all(|batch| encoded_bytes(batch) >= WORTH_BYTES),
+    };
+    is_worth_it.then_some(batches)
+}
+
 /// Gathers a part and writes it.
-fn encode(
-    mut encoder: Encoder,
+fn gather_and_encode(
+    encoder: Encoder,
     part: Gathered,
     mut effort: Effort,
 ) -> (Encoder, Result<Vec<Message>, Error>) {
     let (step, more, began) = (part.step, part.more, Instant::now());
-    let batch = part.batch().map_err(|e: ReadError| Error::chain(e.code(), &e));
+    let batch = part.batch();
     effort.decode += began.elapsed();
-    let messages =
-        batch.and_then(|batch| encoder.rows(batch, step, more, effort).map_err(|e| unwritable(&e)));
-    (encoder, messages)
+    match batch {
+        Ok(batch) => encode(encoder, vec![batch], step, more, effort),
+        Err(error) => (encoder, Err(Error::chain(error.code(), &error))),
+    }
+}
+
+/// Writes the rows of a part.
+fn encode(
+    mut encoder: Encoder,
+    batches: Vec<RecordBatch>,
+    step: u64,
+    more: u64,
+    effort: Effort,
+) -> (Encoder, Result<Vec<Message>, Error>) {
+    let messages = encoder.rows(batches, step, more, effort);
+    (encoder, messages.map_err(|e| unwritable(&e)))
 }

@@ -153,6 +153,17 @@ fn steps(batches: &Batches, total: u64) -> BTreeMap<u64, Vec<i64>> {
     steps
 }
 
+/// How many parts each step has.
+fn parts(batches: &Batches) -> BTreeMap<u64, u32> {
+    let mut parts = BTreeMap::new();
+    for (note, _) in batches {
+        if let Note::Part { step, .. } = note {
+            *parts.entry(*step).or_default() += 1;
+        }
+    }
+    parts
+}
+
 /// Joins the ranks' shares of every step.
 fn global(ranks: &[BTreeMap<u64, Vec<i64>>]) -> Vec<Vec<i64>> {
     let mut all: BTreeMap<u64, Vec<i64>> = BTreeMap::new();
@@ -169,6 +180,29 @@ fn sorted(batches: &[Vec<i64>]) -> Vec<i64> {
     let mut ids = batches.concat();
     ids.sort_unstable();
     ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_shares_of_lanes_go_as_they_lie_and_small_ones_together() {
+    const LANES: u32 = 4;
+    let stage = Stage::new(&[20_000, 20_000, 20_000], 5000);
+    let mut client = stage.client().await;
+    for (batch_size, expected) in [(1024, 1), (10_000, LANES)] {
+        let json = format!(
+            r#"{{"dataset":"d","shuffle":"blocks","seed":3,"lanes":{LANES},"batch_size":{batch_size}}}"#
+        );
+        let info = client.feed(&json).await.unwrap();
+        let told = FeedInfo::from_json(&info.app_metadata).unwrap();
+        let batches = client.read(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
+        // The order is that of one message a step.
+        let ids = sorted(&global(&[steps(&batches, told.steps)]));
+        assert_eq!(ids.len() as u64, told.steps * batch_size);
+        assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "a row comes twice");
+        // A share that crosses blocks is of more slices, which may be small.
+        let parts = parts(&batches);
+        let alike = parts.values().filter(|&&parts| parts == expected).count();
+        assert!(2 * alike > parts.len(), "{parts:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,8 @@
 //! Rows taken from lanes, made one batch.
 //!
 //! In: slices of decoded batches, and places in windows. Out: one record batch of those rows in that
-//! order. The promise: one slice alone is not copied, anything else is copied once. It waits for nothing:
-//! call [`Gathered::batch`] on the CPU pool, unless the rows are in place.
+//! order, or the slices as they are. The promise: one slice alone is not copied, anything else is copied once. It
+//! waits for nothing: call [`Gathered::batch`] on the CPU pool, unless the rows are in place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,9 +52,16 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Whether the rows lie together already, so that [`batch`](Self::batch) costs nothing.
-    pub(crate) fn is_in_place(&self) -> bool {
-        matches!((self.taken.as_slice(), &self.pattern), ([Taken::Rows(_)], None))
+    /// The rows where they lie, if that is in their order and needs nothing beside it.
+    pub(crate) fn in_place(&self) -> Option<Vec<RecordBatch>> {
+        if self.pattern.is_some() || self.valid_rows.is_some() {
+            return None;
+        }
+        let slices = self.taken.iter().map(|taken| match taken {
+            Taken::Rows(batch) => Some(batch.clone()),
+            Taken::Picks { .. } => None,
+        });
+        slices.collect()
     }
 
     /// Puts the rows into one batch.

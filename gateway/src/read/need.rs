@@ -25,7 +25,8 @@ const PICK_BYTES: u64 = 8;
 const PAGE_BYTES: u64 = 1 << 20;
 /// A run of rows that pass, and the one that does not, each held twice while selections are joined.
 const RUN_BYTES: u64 = 64;
-/// Parts that a stream holds beside its lanes: one gathered, one encoded, two queued for the socket.
+/// Parts that a stream holds beside its lanes: one gathered, one encoded, two queued for the socket. Rows that are sent
+/// as they lie are not held twice; what they keep of their lanes' earlier batches is held instead.
 const PARTS: u64 = 4;
 
 /// The sizes of one stream.

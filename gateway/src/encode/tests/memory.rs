@@ -98,7 +98,8 @@ fn message(batch: &RecordBatch) -> Message {
 
 fn compressed(batch: &RecordBatch, compression: Option<Compression>) -> Message {
     let mut encoder = Encoder::new(batch.schema(), 0, AMPLE, compression).unwrap();
-    let [message] = encoder.rows(batch.clone(), 0, 0, Effort::default()).unwrap().try_into().ok().unwrap();
+    let [message] =
+        encoder.rows(vec![batch.clone()], 0, 0, Effort::default()).unwrap().try_into().ok().unwrap();
     message
 }
 
