@@ -3,7 +3,8 @@
 //! In: a snapshot and a filter. Out: a number a block, from which the plan is as exact as without a filter. The
 //! promise: the numbers are a pure function of snapshot and filter; only the filter's columns are read, within
 //! the gateway's memory, and no block whose statistics decide; a pass that was given up goes on where it
-//! stopped, and many who ask at once cause one. It knows no order and no rank.
+//! stopped, and many who ask at once cause one. It knows no order and no rank. Beside it, which texts there are
+//! in a column ([`vocabulary`]).
 
 mod bloom;
 mod bounds;
@@ -13,6 +14,7 @@ mod pages;
 mod state;
 #[cfg(test)]
 mod tests;
+mod vocabulary;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -50,6 +52,8 @@ pub struct Counter {
     state: Option<State>,
     /// The latest last.
     kept: Mutex<VecDeque<Arc<Entry>>>,
+    /// The latest last.
+    vocabularies: vocabulary::Kept,
 }
 
 /// How many rows of every block of a snapshot pass.
@@ -85,7 +89,7 @@ struct Entry {
 
 impl Counter {
     pub fn new(budget: Budget, patience: Duration, state: Option<State>) -> Self {
-        Self { budget, patience, state, kept: Mutex::default() }
+        Self { budget, patience, state, kept: Mutex::default(), vocabularies: Mutex::default() }
     }
 
     /// The counts of a filter over a snapshot, and what finding them took: nothing, where they were kept.
@@ -196,9 +200,9 @@ impl Counter {
         left: Left,
         filter: &Arc<Filter>,
     ) -> Result<Tally, Error> {
-        let _lease = self.lease(snapshot, block, filter).await?;
         let Block { file, row_group, .. } = &snapshot.blocks[block];
         let (file, row_group) = (&snapshot.files[*file as usize], *row_group as usize);
+        let _lease = self.lease(snapshot, block, &filter.leaves(&file.footer), "the filter's rows").await?;
         if left.certain == 0 && bloom::rules_out(file, row_group, filter).await {
             entry.known[block].store(0, Ordering::Relaxed);
             return Ok(Tally { none: 1, ..Tally::default() });
@@ -209,19 +213,25 @@ impl Counter {
         Ok(Tally { read: 1, decoded: passes.len() as u64, ..Tally::default() })
     }
 
-    async fn lease(&self, snapshot: &Snapshot, block: usize, filter: &Filter) -> Result<Lease, Error> {
+    /// What reading some leaf columns of a block takes.
+    async fn lease(
+        &self,
+        snapshot: &Snapshot,
+        block: usize,
+        leaves: &[usize],
+        what: &str,
+    ) -> Result<Lease, Error> {
         let block = &snapshot.blocks[block];
         let footer = &snapshot.files[block.file as usize].footer;
         let group = footer.metadata().row_group(block.row_group as usize);
-        let stored: i64 =
-            filter.leaves(footer).iter().map(|&leaf| group.column(leaf).compressed_size()).sum();
+        let stored: i64 = leaves.iter().map(|&leaf| group.column(leaf).compressed_size()).sum();
         let (rows, all) = (block.rows.end - block.rows.start, u64::try_from(group.num_rows()).unwrap_or(0));
         let share = u128::from(stored.unsigned_abs()) * u128::from(rows) / u128::from(all.max(1));
         let bytes = u64::try_from(share).unwrap_or(u64::MAX).saturating_add(BATCH_BYTES);
         tokio::time::timeout(self.patience, self.budget.lease(bytes)).await.map_err(|_| {
             let seconds = self.patience.as_secs();
             let message = format!(
-                "the filter's rows must be counted, and too little memory became free for it within {seconds} s: \
+                "{what} must be counted, and too little memory became free for it within {seconds} s: \
                  try again, or give the gateway more --memory"
             );
             Error::new(Code::Busy, message)

@@ -18,6 +18,7 @@ mod schema;
 mod snapshot;
 #[cfg(test)]
 pub(crate) mod tests;
+mod vocabulary;
 
 use std::sync::Arc;
 
@@ -40,6 +41,8 @@ use self::progress::Counting;
 pub use self::progress::Progress;
 pub use self::projection::Projection;
 pub use self::snapshot::{Block, File, Snapshot};
+pub use self::vocabulary::Vocabulary;
+pub(crate) use self::vocabulary::views;
 
 /// Footers read at once: enough to hide a store's latency, few enough to bound what is held.
 const CONCURRENT_FOOTERS: usize = 16;

@@ -30,6 +30,8 @@ pub struct Feed {
     pub columns: Vec<String>,
     /// Expressions with names, in the order wanted, instead of columns.
     pub select: Vec<String>,
+    /// Columns of texts that are fed as codes.
+    pub codes: Vec<String>,
     /// Which rows are fed; `None` means all.
     pub filter: Option<String>,
     pub batch_size: u64,
@@ -123,6 +125,13 @@ impl FeedRequest {
         if !command.columns.is_empty() && !command.select.is_empty() {
             return Err(invalid("columns and select are both said: name all that is wanted in select"));
         }
+        if !command.codes.is_empty() && mixture.is_some() {
+            return Err(Error::new(
+                Code::Unsupported,
+                "codes are of one dataset's texts and the feed is a mixture: make numbers of them that need no list, \
+                 with select=[\"hash_bucket(COLUMN, 100000) AS COLUMN\"]",
+            ));
+        }
         match command.delivery.as_deref() {
             None | Some("static") => {}
             Some("dynamic") => {
@@ -173,6 +182,7 @@ impl FeedRequest {
                 mixture,
                 columns: command.columns.clone(),
                 select: command.select.clone(),
+                codes: command.codes.clone(),
                 filter: command.filter.as_deref().map(str::trim).filter(|f| !f.is_empty()).map(str::to_owned),
                 batch_size,
                 shuffle: parse_or(command.shuffle.as_deref(), Shuffle::None)?,
@@ -210,6 +220,7 @@ impl FeedRequest {
             delivery: None,
             snapshot: self.snapshot.as_ref().map(ToString::to_string),
             select: self.feed.select.clone(),
+            codes: self.feed.codes.clone(),
             mixture: mixture.map(Mixture::to_command).unwrap_or_default(),
             exhausted: mixture.map(|mixture| mixture.exhausted.to_string()),
             compression: self.compression.as_ref().map(ToString::to_string),
@@ -283,7 +294,7 @@ mod tests {
 
     #[test]
     fn json_and_protobuf_say_the_same() {
-        let json = br#" {"dataset":"d","select":["a + 1 AS b"],"filter":" a > 3 ","batch_size":8,"world_size":2,"rank":1,"shuffle":"rows","lanes":4}"#;
+        let json = br#" {"dataset":"d","select":["a + 1 AS b"],"codes":["b"],"filter":" a > 3 ","batch_size":8,"world_size":2,"rank":1,"shuffle":"rows","lanes":4}"#;
         let from_json = FeedRequest::parse(json).unwrap();
         let from_protobuf = FeedRequest::parse(&from_json.to_command().encode_to_vec()).unwrap();
         assert_eq!(from_json, from_protobuf);
@@ -316,6 +327,8 @@ mod tests {
         );
         assert!(refusal(r#"{"dataset":"d","lanes":0}"#).contains("lanes is 0"));
         assert!(refusal(r#"{"dataset":"d","columns":["a"],"select":["b"]}"#).contains("both said"));
+        let mixed = r#"{"mixture":[{"dataset":"d","weight":1}],"codes":["a"]}"#;
+        assert!(refusal(mixed).contains("hash_bucket"));
         assert!(refusal("\u{1}nonsense").contains("neither JSON nor"));
     }
 }

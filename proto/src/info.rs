@@ -1,5 +1,7 @@
 //! What a gateway says about a feed beside its endpoints.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::SnapshotId;
@@ -20,6 +22,9 @@ pub struct FeedInfo {
     /// What a mixture is made of, in the order of names; empty for a dataset.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixture: Vec<ComponentInfo>,
+    /// What codes stand for, by column: texts in rising order of their UTF-8, the first of code 0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vocabularies: BTreeMap<String, Vec<String>>,
 }
 
 /// What a gateway says about a dataset of a mixture.

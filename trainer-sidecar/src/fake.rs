@@ -224,6 +224,7 @@ impl FlightService for Fake {
             dropped: 0,
             lanes: 1,
             mixture: Vec::new(),
+            vocabularies: std::collections::BTreeMap::new(),
         };
         let mut endpoint = FlightEndpoint::new().with_ticket(Ticket::new(command));
         for location in self.locations.lock().unwrap().iter() {

@@ -48,6 +48,7 @@ fn fuzz_subscriptions() {
         dropped: 8,
         lanes: 4,
         mixture: vec![],
+        vocabularies: std::collections::BTreeMap::new(),
     };
     let info = FlightInfo::new()
         .try_with_schema(&Schema::new(fields))

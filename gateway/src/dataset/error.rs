@@ -78,6 +78,11 @@ pub enum DatasetError {
     UnknownColumn { column: String, hint: String },
     #[error("column {column:?} is asked for twice: name it once")]
     ColumnTwice { column: String },
+    #[error(
+        "codes names column {column:?}, which is {found}: codes are of texts, make one of it with select, such as \
+         CAST({column} AS TEXT) AS {column}, or leave it out of codes"
+    )]
+    NoTexts { column: String, found: String },
     #[error("select {text:?}")]
     Select { text: String, source: ExpressionError },
     #[error("filter {text:?}")]
@@ -106,7 +111,9 @@ impl DatasetError {
             Self::UnknownColumn { .. } => Code::UnknownColumn,
             Self::Select { source: ExpressionError::UnknownColumn { .. }, .. }
             | Self::Filter { source: ExpressionError::UnknownColumn { .. }, .. } => Code::UnknownColumn,
-            Self::ColumnTwice { .. } | Self::Select { .. } | Self::Filter { .. } => Code::InvalidFeed,
+            Self::ColumnTwice { .. } | Self::NoTexts { .. } | Self::Select { .. } | Self::Filter { .. } => {
+                Code::InvalidFeed
+            }
             Self::Worker { .. } => Code::Internal,
             Self::NoSuchPath { .. }
             | Self::NoFiles { .. }

@@ -7,13 +7,16 @@
 //! - fixed-length bytes take V times their length, and a decimal of any physical type 16;
 //! - strings and bytes take the unencoded bytes that the writer noted, else the uncompressed size of the
 //!   chunk, and 4 bytes a value;
-//! - a computed number takes its width, a computed text what the columns take that it is made of;
+//! - a code takes 4 bytes, a computed number its width, a computed text what the columns take that it is made of;
 //! - a repeated leaf takes 4 bytes a row more, and one that may be null an eighth of a byte a value.
 
 use arrow::datatypes::DataType;
 use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::schema::types::ColumnDescriptor;
+
+/// Of the code of a text.
+pub(super) const CODE_BITS: u64 = 32;
 
 /// Bytes of some leaf columns of a whole row group.
 pub(super) fn decoded_bytes(group: &RowGroupMetaData, leaves: &[usize]) -> u64 {

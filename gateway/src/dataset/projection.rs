@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
-use super::{DatasetError, estimate};
+use super::{DatasetError, Vocabulary, estimate};
 use crate::expression::{Expression, Input};
 use crate::hint::hint;
 
@@ -27,6 +27,8 @@ enum Column {
     /// One that is decoded: its place among those.
     Decoded(usize),
     Computed(Expression),
+    /// Codes of the texts that another gives.
+    Coded(Box<Column>, Arc<Vocabulary>),
 }
 
 impl Projection {
@@ -80,6 +82,52 @@ impl Projection {
         Ok(Self { schema: Arc::new(Schema::new(fields)), decoded, columns })
     }
 
+    /// Some of its columns alone, all of them texts, in the order given.
+    ///
+    /// # Errors
+    /// When there is no such column, one is named twice, or one holds no texts.
+    pub(crate) fn texts(&self, names: &[String]) -> Result<Self, DatasetError> {
+        let places = names.iter().map(|name| find(&self.schema, name)).collect::<Result<Vec<_>, _>>()?;
+        for (at, &place) in places.iter().enumerate() {
+            let field = self.schema.field(place);
+            if places[..at].contains(&place) {
+                return Err(DatasetError::ColumnTwice { column: field.name().clone() });
+            }
+            if !holds_texts(field.data_type()) {
+                let (column, found) = (field.name().clone(), field.data_type().to_string());
+                return Err(DatasetError::NoTexts { column, found });
+            }
+        }
+        let mut decoded: Vec<usize> =
+            places.iter().flat_map(|&place| self.columns[place].reads(&self.decoded)).collect();
+        decoded.sort_unstable();
+        decoded.dedup();
+        let columns = places.iter().map(|&place| match &self.columns[place] {
+            Column::Decoded(at) => {
+                let wanted = self.decoded[*at];
+                Column::Decoded(decoded.partition_point(|&column| column < wanted))
+            }
+            other => other.clone(),
+        });
+        let columns = columns.collect();
+        let fields: Vec<_> = places.iter().map(|&place| Arc::clone(&self.schema.fields()[place])).collect();
+        Ok(Self { schema: Arc::new(Schema::new(fields)), decoded, columns })
+    }
+
+    /// The same with codes instead of the texts of some columns, all of which there are.
+    pub(crate) fn with_codes(mut self, names: &[String], vocabularies: &[Arc<Vocabulary>]) -> Self {
+        let mut fields: Vec<_> = self.schema.fields().iter().cloned().collect();
+        for (name, vocabulary) in names.iter().zip(vocabularies) {
+            let place = self.schema.index_of(name).expect("their texts were collected");
+            let is_nullable = fields[place].is_nullable();
+            fields[place] = Arc::new(Field::new(name, DataType::Int32, is_nullable));
+            let texts = self.columns[place].clone();
+            self.columns[place] = Column::Coded(Box::new(texts), Arc::clone(vocabulary));
+        }
+        self.schema = Arc::new(Schema::new(fields));
+        self
+    }
+
     /// The schema of every batch of this projection, whichever file it comes from.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -107,6 +155,7 @@ impl Projection {
                     // A text made of others is about as long as they are.
                     None => roots.extend(made.columns()),
                 },
+                Column::Coded(..) => bits += 1 + estimate::CODE_BITS,
             }
         }
         Weight { leaves: leaves(footer, roots), bits }
@@ -118,17 +167,39 @@ impl Projection {
     /// # Errors
     /// When the batch is not of this projection.
     pub fn arrange(&self, decoded: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        let lacks = || ArrowError::SchemaError("a decoded batch lacks columns".to_owned());
-        let columns = self
-            .columns
-            .iter()
-            .map(|column| match column {
-                Column::Decoded(place) => decoded.columns().get(*place).cloned().ok_or_else(lacks),
-                Column::Computed(made) => made.evaluate(Input { batch: decoded, places: &self.decoded }),
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let input = Input { batch: decoded, places: &self.decoded };
+        let columns = self.columns.iter().map(|column| column.of(input)).collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+    }
+}
+
+impl Column {
+    /// Its values in a decoded batch.
+    fn of(&self, input: Input<'_>) -> Result<ArrayRef, ArrowError> {
+        let lacks = || ArrowError::SchemaError("a decoded batch lacks columns".to_owned());
+        match self {
+            Self::Decoded(place) => input.batch.columns().get(*place).cloned().ok_or_else(lacks),
+            Self::Computed(made) => made.evaluate(input),
+            Self::Coded(texts, vocabulary) => vocabulary.codes(&texts.of(input)?),
+        }
+    }
+
+    /// Places in the dataset's schema of what it is made of; `decoded` are those of all that are decoded.
+    fn reads(&self, decoded: &[usize]) -> Vec<usize> {
+        match self {
+            Self::Decoded(place) => vec![decoded[*place]],
+            Self::Computed(made) => made.columns().to_vec(),
+            Self::Coded(texts, _) => texts.reads(decoded),
+        }
+    }
+}
+
+fn holds_texts(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => holds_texts(values),
+        _ => false,
     }
 }
 

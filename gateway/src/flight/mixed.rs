@@ -4,7 +4,7 @@
 //! the plan of the whole, or a refusal that says which dataset or value to change. The promise: the same request
 //! over the same snapshots gives the same plan in every gateway of a fleet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -135,6 +135,7 @@ impl Mixed {
             dropped: self.components.iter().map(|component| component.planned.plan.dropped()).sum(),
             lanes: self.components.iter().map(|component| component.planned.plan.lanes()).sum(),
             mixture: self.components.iter().zip(self.plan.quotas().get()).map(told).collect(),
+            vocabularies: BTreeMap::new(),
         }
     }
 

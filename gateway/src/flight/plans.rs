@@ -1,8 +1,8 @@
 //! Plans, made once for all ranks that ask for the same.
 //!
 //! In: a snapshot and a feed. Out: the feed's columns and plan, and what reading its blocks takes. Making
-//! one costs a look at every column of every block, and where a filter was never counted a pass over its
-//! columns; the ranks of a large world ask at the same moment.
+//! one costs a look at every column of every block, and where a filter was never counted, or texts never
+//! collected, a pass over those columns; the ranks of a large world ask at the same moment.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use penstock_proto::feed::VALID_COLUMN;
 use penstock_proto::{Code, Error, Feed, Remainder};
 
 use crate::count::{Counter, Counts};
-use crate::dataset::{DatasetError, Projection, Snapshot};
+use crate::dataset::{DatasetError, Projection, Snapshot, Vocabulary};
 use crate::partition::Partition;
 use crate::plan::{Order, Plan};
 use crate::read::{Content, Passing, Reading, Share, Shared, View, block_bytes, on_cpu};
@@ -23,6 +23,8 @@ const KEPT: usize = 16;
 pub(crate) struct Planned {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) projection: Projection,
+    /// Of the columns that are fed as codes, in the order in which the feed names them.
+    pub(crate) vocabularies: Arc<[Arc<Vocabulary>]>,
     pub(crate) view: View,
     pub(crate) plan: Arc<Plan>,
     /// The filter there is, and what passes it.
@@ -57,7 +59,14 @@ impl Plans {
         if let Some(known) = self.find(snapshot, feed) {
             return Ok(known);
         }
-        let projection = project(snapshot, feed)?;
+        let mut projection = project(snapshot, feed)?;
+        let mut vocabularies = Arc::default();
+        if !feed.codes.is_empty() {
+            let texts = projection.texts(&feed.codes).map_err(refused)?;
+            let name = format!("{:?}", (&feed.codes, &feed.select));
+            vocabularies = self.counter.vocabularies(snapshot, name, texts).await?;
+            projection = projection.with_codes(&feed.codes, &vocabularies);
+        }
         let filtered = match &feed.filter {
             None => None,
             Some(text) => {
@@ -69,7 +78,7 @@ impl Plans {
         };
         let (held, of) = (Arc::clone(snapshot), feed.clone());
         let view = View { content: content(snapshot, &projection, feed), shared: Arc::clone(&self.shared) };
-        let made = on_cpu(move || Planned::new(held, projection, view, filtered, &of)).await;
+        let made = on_cpu(move || Planned::new(held, projection, vocabularies, view, filtered, &of)).await;
         let planned = Arc::new(made.unwrap_or_else(|panic| Err(Error::chain(Code::Internal, &panic)))?);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back((feed.clone(), Arc::clone(&planned)));
@@ -109,6 +118,7 @@ impl Planned {
     fn new(
         snapshot: Arc<Snapshot>,
         projection: Projection,
+        vocabularies: Arc<[Arc<Vocabulary>]>,
         view: View,
         filtered: Option<(Passing, Counts)>,
         feed: &Feed,
@@ -121,7 +131,17 @@ impl Planned {
         let decoded_bytes = shapes.iter().map(|shape| u128::from(shape.bytes)).sum();
         let block_bytes = block_bytes(&snapshot, &projection, passing.as_ref());
         let counts = counts.map(|counts| counts.digest);
-        Ok(Self { snapshot, projection, view, plan, passing, counts, decoded_bytes, block_bytes })
+        Ok(Self {
+            snapshot,
+            projection,
+            vocabularies,
+            view,
+            plan,
+            passing,
+            counts,
+            decoded_bytes,
+            block_bytes,
+        })
     }
 }
 
@@ -145,7 +165,7 @@ fn content(snapshot: &Snapshot, projection: &Projection, feed: &Feed) -> Content
     // Columns by name, however they were asked for; expressions as they were written.
     let columns: Vec<_> = projection.schema().fields().iter().map(|field| field.name()).collect();
     let filter = feed.filter.as_deref().map(str::trim);
-    Content::of(&format!("{:?}", (&snapshot.id, columns, &feed.select, filter)))
+    Content::of(&format!("{:?}", (&snapshot.id, columns, &feed.select, &feed.codes, filter)))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err wants it")]

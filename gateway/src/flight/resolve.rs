@@ -118,6 +118,7 @@ impl Resolved {
 
     pub(crate) fn info(&self) -> FeedInfo {
         let plan = &self.planned.plan;
+        let vocabularies = self.request.feed.codes.iter().zip(self.planned.vocabularies.iter());
         FeedInfo {
             snapshot: self.planned.snapshot.id.clone(),
             steps: plan.steps(),
@@ -125,6 +126,7 @@ impl Resolved {
             dropped: plan.dropped(),
             lanes: plan.lanes(),
             mixture: Vec::new(),
+            vocabularies: vocabularies.map(|(name, known)| (name.clone(), known.texts().to_vec())).collect(),
         }
     }
 }

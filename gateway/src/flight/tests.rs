@@ -1,6 +1,7 @@
 //! Stories of readers and a gateway on the loopback, in one process.
 
 mod cached;
+mod codes;
 mod compressed;
 mod copies;
 mod faults;

@@ -11,15 +11,11 @@ use arrow::array::{BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchO
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::Schema;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
-use parquet::errors::ParquetError;
 
-use super::decode::{Decoder, Next, Wanted, by_column};
+use super::ReadError;
+use super::scan::scan;
 use super::source::Place;
-use super::{ReadError, cpu, fetch};
 use crate::dataset::{File, Filter};
-
-/// Rows decoded at once: their columns stay in the processor's caches until they are compared.
-const BATCH_ROWS: usize = 16 << 10;
 
 /// A filter and how many rows of each block pass it.
 #[derive(Clone)]
@@ -87,16 +83,16 @@ pub(crate) async fn passing(
     filter: &Arc<Filter>,
 ) -> Result<BooleanBuffer, ReadError> {
     let count = rows.row_count();
-    let footer = file.footer.clone();
-    let wanted = Wanted { columns: filter.mask(&footer), footer, row_group, rows: Some(rows) };
     if filter.predicate().columns().is_empty() {
         return constant(filter, count);
     }
-    let passes = match evaluated(file, wanted.clone(), Some(filter)).await {
-        Ok(passes) => passes,
-        Err(Broken::Elsewhere(error)) => return Err(error),
-        Err(Broken::Page(error)) => return Err(blame(file, &wanted, error).await),
+    let mask = filter.mask(&file.footer);
+    let filter = Arc::clone(filter);
+    let look = move |passes: &mut BooleanBufferBuilder, batch: &RecordBatch| {
+        filter.passes(batch).map(|bits| passes.append_buffer(&bits)).map_err(ReadError::Gather)
     };
+    let none = BooleanBufferBuilder::new(0);
+    let passes = scan(file, row_group, mask, rows, none, look).await?.finish();
     if passes.len() == count {
         return Ok(passes);
     }
@@ -110,66 +106,4 @@ fn constant(filter: &Filter, rows: usize) -> Result<BooleanBuffer, ReadError> {
     RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)
         .and_then(|rows| filter.passes(&rows))
         .map_err(ReadError::Gather)
-}
-
-/// What stands in the way of the rows.
-enum Broken {
-    /// What is decoded.
-    Page(ParquetError),
-    /// Something that says itself what.
-    Elsewhere(ReadError),
-}
-
-/// Decodes rows and evaluates the filter over them; without one they are only decoded.
-async fn evaluated(
-    file: &File,
-    wanted: Wanted,
-    filter: Option<&Arc<Filter>>,
-) -> Result<BooleanBuffer, Broken> {
-    // A decoder falls over what is garbled.
-    let fell = |panic: cpu::Panicked| Broken::Page(ParquetError::General(panic.0));
-    let decoder = cpu::run(move || Decoder::new(wanted, BATCH_ROWS)).await.map_err(fell)?;
-    let mut decoder = decoder.map_err(Broken::Page)?;
-    let mut passes = BooleanBufferBuilder::new(0);
-    loop {
-        let filter = filter.map(Arc::clone);
-        let job = cpu::run(move || {
-            let needed = loop {
-                match decoder.next() {
-                    Ok(Next::Needs(ranges)) => break Ok(Some(ranges)),
-                    Ok(Next::Done) => break Ok(None),
-                    Ok(Next::Rows(batch)) => match filter.as_ref().map(|filter| filter.passes(&batch)) {
-                        Some(Ok(bits)) => passes.append_buffer(&bits),
-                        Some(Err(error)) => break Err(Broken::Elsewhere(ReadError::Gather(error))),
-                        None => {}
-                    },
-                    Err(error) => break Err(Broken::Page(error)),
-                }
-            };
-            (decoder, passes, needed)
-        });
-        let needed;
-        (decoder, passes, needed) = job.await.map_err(fell)?;
-        match needed? {
-            Some(ranges) => {
-                let bytes = fetch(file, &ranges).await.map_err(Broken::Elsewhere)?;
-                decoder.push(ranges, bytes).map_err(Broken::Page)?;
-            }
-            None => return Ok(passes.finish()),
-        }
-    }
-}
-
-/// Finds the column that cannot be decoded by decoding each alone.
-async fn blame(file: &File, wanted: &Wanted, error: ParquetError) -> ReadError {
-    for (column, alone) in by_column(wanted) {
-        match evaluated(file, alone, None).await {
-            Ok(_) => {}
-            Err(Broken::Page(error)) => {
-                return ReadError::decode(file.to_string(), wanted.row_group, Some(column), error);
-            }
-            Err(Broken::Elsewhere(error)) => return error,
-        }
-    }
-    ReadError::decode(file.to_string(), wanted.row_group, None, error)
 }

@@ -61,6 +61,9 @@ pub struct FeedCommand {
     /// "lz4" or "zstd": how the bodies of messages are compressed. Absent means not at all.
     #[prost(string, optional, tag = "19")]
     pub compression: ::core::option::Option<::prost::alloc::string::String>,
+    /// Columns of texts that come as int32 codes instead: places in the sorted list of the snapshot's different texts.
+    #[prost(string, repeated, tag = "20")]
+    pub codes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What a mixture holds of one dataset.
 #[derive(serde::Serialize, serde::Deserialize)]

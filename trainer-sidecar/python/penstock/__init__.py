@@ -70,6 +70,7 @@ def feed(
     exhausted: str = "first",
     compression: Optional[str] = None,
     units: _request.Units = None,
+    codes: Optional[Sequence[str]] = None,
     name: Optional[str] = None,
 ) -> Feed:
     """A feed of a dataset.
@@ -115,6 +116,12 @@ def feed(
         ``"float64"``. Dates, times, timestamps and durations come as the integers that the files hold; ``"day"``, ``"s"``, ``"ms"``,
         ``"us"`` or ``"ns"`` makes them int64 in that unit. A value that is no whole number of its unit, or none that int64
         holds, is an error that names column, value and step. What ``nulls`` fills in counts in the unit.
+    codes
+        Columns of texts that come as int32 codes: places in ``feed.vocabulary(NAME)``, all different texts of the column in the
+        files, sorted by their UTF-8. They are collected before the first step, whatever the filter, and are the same for all ranks,
+        epochs, restarts and gateways. **Other files have other codes**: keep the vocabulary with the model. All of a feed's
+        together may have 8 MiB; beyond that, or without a list, there is ``select=["hash_bucket(NAME, 100000) AS NAME"]``. A null
+        has no code: ``nulls={NAME: -1}``, or a mask.
     rank, world_size
         This consumer's share of every batch; by default that of the task, else 0 of 1.
     start
@@ -155,5 +162,6 @@ def feed(
         exhausted=exhausted,
         compression=compression,
         units=units,
+        codes=codes,
     )
     return Feed(plan, request, start)

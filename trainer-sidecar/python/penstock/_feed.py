@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Na
 
 from . import _batch, _cursor, _native, _ragged, _request, _show, _source
 from ._batch import Batch
-from .errors import ClosedError, PenstockError
+from .errors import ArgumentError, ClosedError, PenstockError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -119,6 +119,18 @@ class Feed:
     def rows_per_step(self) -> int:
         """Rows of this rank's batch (the last of an epoch may have fewer under ``remainder="keep"``)."""
         return int(self.description["rows_per_step"])
+
+    def vocabulary(self, column: str) -> list[str]:
+        """What the codes of a column stand for, the text of code 0 first; of a column that ``penstock.feed(codes=…)`` names.
+
+        It is what ``tf.keras.layers.StringLookup(vocabulary=…, num_oov_indices=0)`` takes, whose indices are the codes then, and
+        ``tf.gather(vocabulary, codes)`` gives the texts back. Raises ArgumentError for a column without codes.
+        """
+        for known in self.description["columns"]:
+            if known["name"] == column and "vocabulary" in known:
+                return list(known["vocabulary"])
+        coded = [known["name"] for known in self.description["columns"] if "vocabulary" in known]
+        raise ArgumentError(f"column {column!r} of feed '{self.name}' has no codes: {f'columns {coded} have' if coded else f'ask for them with codes=[{column!r}]'}")
 
     @property
     def name(self) -> str:

@@ -47,6 +47,7 @@ def build(
     exhausted: str = "first",
     compression: Optional[str] = None,
     units: Units = None,
+    codes: Optional[Sequence[str]] = None,
 ) -> dict[str, Any]:
     """The request as a JSON-able dict. Rank and world size stay open when they are not given."""
     feed: dict[str, Any] = {
@@ -64,6 +65,8 @@ def build(
         feed["select"] = _select(select)
     if compression is not None:
         feed["compression"] = _choice("compression", compression, COMPRESSIONS)
+    if codes is not None:
+        feed["codes"] = _columns(codes, "codes")
     if filter is not None:
         feed["filter"] = _filter(filter)
     if (rank is None) != (world_size is None):
@@ -183,12 +186,13 @@ def _choice(name: str, value: str, choices: Sequence[str]) -> str:
     return value
 
 
-def _columns(columns: Sequence[str]) -> list[str]:
+def _columns(columns: Sequence[str], argument: str = "columns") -> list[str]:
     if isinstance(columns, str):
-        raise ArgumentError(f"columns is the text {columns!r}: give a list, [{columns!r}]")
+        raise ArgumentError(f"{argument} is the text {columns!r}: give a list, [{columns!r}]")
     listed = list(columns)
     if not listed or not all(isinstance(column, str) for column in listed):
-        raise ArgumentError("columns must be a list of at least one column name, or None for all")
+        none = "all" if argument == "columns" else "none"
+        raise ArgumentError(f"{argument} must be a list of at least one column name, or None for {none}")
     return listed
 
 

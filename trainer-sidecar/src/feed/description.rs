@@ -34,6 +34,9 @@ struct ColumnDescription<'a> {
     shape: &'a [u64],
     #[serde(skip_serializing_if = "Option::is_none")]
     splits_of: Option<&'a str>,
+    /// Of a column of codes: what each stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vocabulary: Option<&'a [String]>,
 }
 
 #[derive(Serialize)]
@@ -48,6 +51,7 @@ pub(super) fn describe(request: &Request, info: &FeedInfo, plan: &PackPlan) -> S
         dtype: column.dtype.name(),
         shape: &column.shape,
         splits_of: column.splits_of.as_deref(),
+        vocabulary: info.vocabularies.get(&column.name).map(Vec::as_slice),
     });
     let description = Description {
         version: 1,

@@ -1,0 +1,111 @@
+"""Texts as codes, and the vocabulary that says what they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock
+
+ROWS = 300
+WORDS = ["zebra", "ant", "Örn", "", "Bär", "ant-eater"]
+
+
+def carrier(i: int) -> str:
+    return WORDS[i % len(WORDS)]
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory):
+    """Two files, one of which writes its texts as a dictionary; every ninth city is null."""
+    directory = tmp_path_factory.mktemp("flights")
+    for file, ids in enumerate(np.array_split(np.arange(ROWS), 2)):
+        table = pa.table(
+            {
+                "id": ids,
+                "carrier": pa.array([carrier(i) for i in ids]),
+                "city": pa.array([None if i % 9 == 0 else f"city-{i % 40:02}" for i in ids]),
+            }
+        )
+        pq.write_table(table, directory / f"{file}.parquet", row_group_size=40, use_dictionary=file == 0)
+    return directory
+
+
+ORDER = dict(batch_size=64, shuffle="rows", seed=3, remainder="keep", codes=["city", "carrier"], nulls={"city": -1})
+
+
+def read(feed) -> dict[int, tuple[int, int]]:
+    rows: dict[int, tuple[int, int]] = {}
+    for batch in feed:
+        rows.update(zip(batch["id"].tolist(), zip(batch["carrier"].tolist(), batch["city"].tolist())))
+    return rows
+
+
+def test_codes_are_places_in_a_sorted_vocabulary_of_the_files(flights):
+    with penstock.feed(flights, **ORDER) as feed:
+        assert feed.schema["carrier"] == ("carrier", "int32", ())
+        carriers, cities = feed.vocabulary("carrier"), feed.vocabulary("city")
+        assert carriers == sorted(WORDS, key=str.encode)
+        assert cities == sorted({f"city-{i % 40:02}" for i in range(ROWS) if i % 9})
+        rows = read(feed)
+        with pytest.raises(penstock.ArgumentError, match=r"'id' .* has no codes: columns \['carrier', 'city'\]"):
+            feed.vocabulary("id")
+    assert rows.keys() == set(range(ROWS))
+    for i, (of_carrier, of_city) in rows.items():
+        assert carriers[of_carrier] == carrier(i)
+        assert of_city == -1 if i % 9 == 0 else cities[of_city] == f"city-{i % 40:02}"
+
+
+def test_ranks_epochs_restarts_and_filters_have_the_same_codes(flights):
+    with penstock.feed(flights, **ORDER) as feed:
+        whole, vocabulary = read(feed), feed.vocabulary("carrier")
+        cursor = next(iter(feed)).cursor
+    for more in ({"epochs": 2}, {"start": cursor}, {"filter": "id % 6 = 4"}, {"rank": 1, "world_size": 2}, {"lanes": 1}):
+        with penstock.feed(flights, **{**ORDER, **more}) as feed:
+            assert feed.vocabulary("carrier") == vocabulary
+            rows = read(feed)
+        assert rows and rows == {i: whole[i] for i in rows}
+
+
+def test_computed_texts_have_codes_and_masks_stand_beside_them(flights):
+    select = {"id": "id", "carrier": "upper(carrier)", "city": "city"}
+    with penstock.feed(flights, select=select, codes=["carrier", "city"], nulls={"city": "mask"}, batch_size=60) as feed:
+        known = feed.vocabulary("carrier")
+        assert known == sorted({word.upper() for word in WORDS}, key=str.encode)
+        for batch in feed:
+            assert [known[code] for code in batch["carrier"]] == [carrier(i).upper() for i in batch["id"]]
+            assert batch["city_valid"].tolist() == [i % 9 != 0 for i in batch["id"].tolist()]
+
+
+def test_what_has_no_codes_is_refused(flights, tmp_path):
+    for codes, told in (
+        (["id"], r'"id", which is Int64: codes are of texts'),
+        (["carier"], r'no column "carier"'),
+        (["city", "city"], "asked for twice"),
+    ):
+        with penstock.feed(flights, batch_size=60, codes=codes) as feed, pytest.raises(penstock.FeedError, match=told):
+            feed.schema
+    with penstock.feed(flights, batch_size=60) as feed, pytest.raises(penstock.ArgumentError, match=r"codes=\['carrier'\]"):
+        feed.vocabulary("carrier")
+    many = pa.table({"user": [f"{i:0200}" for i in range(50_000)]})
+    pq.write_table(many, tmp_path / "0.parquet")
+    with penstock.feed(tmp_path, batch_size=60, codes=["user"]) as feed:
+        with pytest.raises(penstock.FeedError, match=r"more than the 8 MiB .*hash_bucket\(user, 100000\) AS user"):
+            feed.schema
+
+
+@pytest.mark.tensorflow
+def test_tensorflow_has_int32_and_keras_looks_texts_up_by_the_vocabulary(flights):
+    tf = pytest.importorskip("tensorflow")
+    with penstock.feed(flights, **ORDER) as feed:
+        vocabulary = feed.vocabulary("city")
+        lookup = tf.keras.layers.StringLookup(vocabulary=vocabulary, num_oov_indices=0)
+        assert lookup(tf.constant(vocabulary)).numpy().tolist() == list(range(len(vocabulary)))
+        dataset = feed.tf()
+        assert dataset.element_spec["city"].dtype == tf.int32
+        for batch in dataset:
+            known = batch["city"] >= 0
+            texts = tf.gather(vocabulary, tf.boolean_mask(batch["city"], known)).numpy()
+            assert [text.decode() for text in texts] == [f"city-{i % 40:02}" for i in tf.boolean_mask(batch["id"], known).numpy()]
