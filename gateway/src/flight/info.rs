@@ -16,14 +16,14 @@ use super::{Gateway, Peer, unwritable};
 enum Asked {
     /// A dataset by name.
     Whole(String),
-    Feed(FeedRequest),
+    Feed(Box<FeedRequest>),
 }
 
 impl Gateway {
     pub(super) async fn look_up(&self, descriptor: &FlightDescriptor) -> Result<Served, Error> {
         match asked(descriptor)? {
             Asked::Whole(name) => self.resolve_whole(&name).await.map(Served::Dataset),
-            Asked::Feed(request) => self.find(request).await,
+            Asked::Feed(request) => self.find(*request).await,
         }
     }
 
@@ -92,7 +92,7 @@ fn asked(descriptor: &FlightDescriptor) -> Result<Asked, Error> {
                 ),
             )),
         },
-        DescriptorType::Cmd => FeedRequest::parse(&descriptor.cmd).map(Asked::Feed),
+        DescriptorType::Cmd => FeedRequest::parse(&descriptor.cmd).map(Box::new).map(Asked::Feed),
         DescriptorType::Unknown => Err(Error::new(
             Code::InvalidFeed,
             "the descriptor has no type: give a path, the dataset's name, or a command",
