@@ -14,11 +14,12 @@ use crate::topology::{Task, TaskId, Topology};
 const LOCAL_HOSTS: &str = "127.0.0.1,localhost";
 
 /// Variables that only the job sets: a launcher's own are never inherited.
-pub(crate) const OWN: [&str; 9] = [
+pub(crate) const OWN: [&str; 10] = [
     "PENSTOCK_RUN_DIR",
     "PENSTOCK_LOGDIR",
     "PENSTOCK_RANK",
     "PENSTOCK_WORLD_SIZE",
+    "PENSTOCK_REPLICA",
     "PENSTOCK_SIDECAR",
     "PENSTOCK_GATEWAYS",
     "PENSTOCK_DATASETS",
@@ -65,6 +66,7 @@ pub fn variables(task: &Task, topology: &Topology, wiring: &Wiring) -> BTreeMap<
     if let Some(data) = task.data {
         variables.insert("PENSTOCK_RANK", data.rank.to_string());
         variables.insert("PENSTOCK_WORLD_SIZE", data.world_size.to_string());
+        variables.insert("PENSTOCK_REPLICA", data.replica.to_string());
         if let Some(socket) = wiring.sidecars.get(&task.id) {
             variables.insert("PENSTOCK_SIDECAR", socket.display().to_string());
             variables.insert("PENSTOCK_GATEWAYS", wiring.gateways.join(","));

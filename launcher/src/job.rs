@@ -37,6 +37,8 @@ pub struct Job {
     /// The interpreter; without a `/` it is looked up in `PATH`.
     pub python: PathBuf,
     pub num_workers: u32,
+    /// So many neighbouring tasks hold parts of one model: they share a rank and get the same batches.
+    pub replicas: u32,
     /// Parameter servers; with them the chief, if there is one, feeds on nothing itself.
     pub num_ps: u32,
     /// A task of type `chief` beside the workers.
@@ -79,6 +81,14 @@ pub enum JobError {
     NoScript,
     #[error("{0} workers cannot be started: give --num-workers a number from 1 to {MAX_WORKERS}")]
     Workers(u32),
+    #[error(
+        "--replicas {replicas} does not divide the {fed} tasks that are fed: every data rank needs as many processes, change one of the two"
+    )]
+    Replicas { replicas: u32, fed: u32 },
+    #[error(
+        "--replicas {0} stands beside --num-ps, and the workers of parameter servers each hold the whole model: leave one of the two out"
+    )]
+    ReplicasOfServed(u32),
     #[error("{0} parameter servers cannot be started: give --num-ps a number from 0 to {MAX_WORKERS}")]
     Ps(u32),
     #[error("{0:?} is not a job name: use letters, digits, '.', '_' and '-'")]
@@ -114,6 +124,15 @@ impl Job {
         if num_ps > MAX_WORKERS {
             return Err(JobError::Ps(num_ps));
         }
+        let chief = draft.chief.unwrap_or(false);
+        let replicas = draft.replicas.unwrap_or(1);
+        let fed = num_workers + u32::from(chief);
+        if replicas != 1 && num_ps > 0 {
+            return Err(JobError::ReplicasOfServed(replicas));
+        }
+        if replicas == 0 || num_ps == 0 && !fed.is_multiple_of(replicas) {
+            return Err(JobError::Replicas { replicas, fed });
+        }
         if let Some(bad) = draft.inputs.keys().find(|name| !is_dataset_name(name)) {
             return Err(JobError::InputName(bad.clone()));
         }
@@ -124,8 +143,9 @@ impl Job {
             args: draft.args.unwrap_or_default(),
             python: draft.python.unwrap_or_else(|| PathBuf::from("python3")),
             num_workers,
+            replicas,
             num_ps,
-            chief: draft.chief.unwrap_or(false),
+            chief,
             evaluator: draft.evaluator.unwrap_or(false),
             inputs: draft.inputs,
             tensorboard: draft.tensorboard.unwrap_or(false),
@@ -139,6 +159,18 @@ impl Job {
             },
             max_restarts: draft.max_restarts.unwrap_or(MAX_RESTARTS),
         })
+    }
+}
+
+impl Job {
+    /// Whether the chief trains with the workers.
+    pub fn has_fed_chief(&self) -> bool {
+        self.chief && self.num_ps == 0
+    }
+
+    /// Tasks that are fed together, the evaluator not among them.
+    pub fn fed(&self) -> u32 {
+        self.num_workers + u32::from(self.has_fed_chief())
     }
 }
 

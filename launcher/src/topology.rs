@@ -34,6 +34,8 @@ pub struct TaskId {
 pub struct DataRank {
     pub rank: u32,
     pub world_size: u32,
+    /// Which of the processes it is that share the rank, and get the same batches.
+    pub replica: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,20 +54,20 @@ pub struct Topology {
 impl Topology {
     /// The workers share the data by rank, with the chief in front unless there are parameter servers:
     /// then it coordinates, and like the evaluator it is a world of one, which may look at any data.
+    /// Neighbours that hold parts of one model share a rank.
     pub fn new(job: &Job) -> Self {
         let task = |role, index, data| Task { id: TaskId { role, index }, data };
-        let alone = Some(DataRank { rank: 0, world_size: 1 });
-        let first = u32::from(job.chief && job.num_ps == 0);
-        let world_size = job.num_workers + first;
+        let alone = Some(DataRank { rank: 0, world_size: 1, replica: 0 });
+        let first = u32::from(job.has_fed_chief());
+        let world_size = job.fed() / job.replicas;
+        let share =
+            |place: u32| DataRank { rank: place / job.replicas, world_size, replica: place % job.replicas };
         let mut tasks = Vec::new();
         if job.chief {
-            let data = if first == 1 { Some(DataRank { rank: 0, world_size }) } else { alone };
+            let data = if first == 1 { Some(share(0)) } else { alone };
             tasks.push(task(Role::Chief, 0, data));
         }
-        tasks.extend((0..job.num_workers).map(|index| {
-            let rank = first + index;
-            task(Role::Worker, index, Some(DataRank { rank, world_size }))
-        }));
+        tasks.extend((0..job.num_workers).map(|index| task(Role::Worker, index, Some(share(first + index)))));
         tasks.extend((0..job.num_ps).map(|index| task(Role::Ps, index, None)));
         if job.evaluator {
             tasks.push(task(Role::Evaluator, 0, alone));
@@ -179,6 +181,24 @@ mod tests {
                 "ps:1 unfed",
             ],
         );
+    }
+
+    #[test]
+    fn neighbours_that_hold_parts_of_one_model_share_a_rank() {
+        let replicas = |of: Draft| {
+            let job = Job::resolve(Draft { script: Some("a.py".into()), replicas: Some(2), ..of }).unwrap();
+            let data = Topology::new(&job).tasks.into_iter().filter_map(|task| task.data);
+            data.map(|data| (data.rank, data.replica, data.world_size)).collect::<Vec<_>>()
+        };
+        let four = [(0, 0, 2), (0, 1, 2), (1, 0, 2), (1, 1, 2)];
+        assert_eq!(replicas(Draft { num_workers: Some(4), ..Draft::default() }), four);
+        assert_eq!(
+            replicas(Draft { num_workers: Some(3), chief: Some(true), ..Draft::default() }),
+            four,
+            "the chief is the first of them"
+        );
+        let evaluated = Draft { num_workers: Some(2), evaluator: Some(true), ..Draft::default() };
+        assert_eq!(replicas(evaluated), [(0, 0, 1), (0, 1, 1), (0, 0, 1)]);
     }
 
     #[test]

@@ -251,6 +251,22 @@ def test_a_killed_sidecar_is_said_and_a_new_feed_gets_a_new_one(data):
     feed.close()
 
 
+@pytest.mark.parametrize("victims", [["sidecar"], ["gateway"], ["sidecar", "gateway"]])
+def test_another_pass_starts_what_died_of_its_own_anew(data, victims):
+    with penstock.feed(data, batch_size=500, columns=["id"]) as feed, penstock.feed(data, batch_size=250, columns=["id"]) as other:
+        assert ids(feed) == list(range(ROWS))
+        daemons = _daemons.of_this_process()
+        ((gateway, users),) = daemons.gateways.values()
+        of_before = {"sidecar": daemons.sidecar.process, "gateway": gateway.process}
+        for victim in victims:
+            of_before[victim].kill()
+            of_before[victim].wait()
+        assert ids(feed) == list(range(ROWS)) == ids(other)
+        ((gateway, still),) = daemons.gateways.values()
+        new = {name for name, process in (("sidecar", daemons.sidecar.process), ("gateway", gateway.process)) if process is not of_before[name]}
+        assert (new, still) == (set(victims), users)
+
+
 def test_a_killed_gateway_is_said_soon(data):
     with penstock.feed(data, batch_size=10, columns=["id"], epochs=None) as feed:
         batches = iter(feed)

@@ -33,6 +33,11 @@ pub(crate) struct Args {
     #[arg(long, short = 'n', alias = "num_workers", value_name = "N")]
     num_workers: Option<u32>,
 
+    /// How many neighbouring workers hold parts of one model: they share a rank, and get the same batches
+    /// [default: 1].
+    #[arg(long, value_name = "N")]
+    replicas: Option<u32>,
+
     /// Parameter servers to start beside the workers [default: 0].
     #[arg(long, alias = "num_ps", value_name = "N")]
     num_ps: Option<u32>,
@@ -110,8 +115,8 @@ A job file:
   inputs:
     digits: data/train
 
-What a task finds in its environment: TF_CONFIG, PENSTOCK_RANK, PENSTOCK_WORLD_SIZE, PENSTOCK_RUN_DIR,
-PENSTOCK_LOGDIR, and with inputs PENSTOCK_SIDECAR, PENSTOCK_GATEWAYS, PENSTOCK_DATASETS.";
+What a task finds in its environment: TF_CONFIG, PENSTOCK_RANK, PENSTOCK_WORLD_SIZE, PENSTOCK_REPLICA,
+PENSTOCK_RUN_DIR, PENSTOCK_LOGDIR, and with inputs PENSTOCK_SIDECAR, PENSTOCK_GATEWAYS, PENSTOCK_DATASETS.";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let job = resolve(args)?;
@@ -130,7 +135,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Flags of the topology that stand behind the script, which hardly any script has of its own.
 fn misplaced(args: &[String]) -> Option<&str> {
-    const OURS: [&str; 5] = ["--num-workers", "--num-ps", "--chief", "--evaluator", "--input"];
+    const OURS: [&str; 6] = ["--num-workers", "--replicas", "--num-ps", "--chief", "--evaluator", "--input"];
     let flags = args.iter().map(|arg| arg.split('=').next().unwrap_or(arg));
     flags.into_iter().find(|flag| OURS.contains(flag))
 }
@@ -146,6 +151,7 @@ fn resolve(args: Args) -> anyhow::Result<Job> {
         args: (!args.args.is_empty()).then_some(args.args),
         python: args.python,
         num_workers: args.num_workers,
+        replicas: args.replicas,
         num_ps: args.num_ps,
         chief: args.chief,
         evaluator: args.evaluator,

@@ -49,6 +49,7 @@ PENSTOCK_DATASETS=test,train
 PENSTOCK_GATEWAYS=grpc://127.0.0.1:9000
 PENSTOCK_LOGDIR=/run/one/events
 PENSTOCK_RANK=1
+PENSTOCK_REPLICA=0
 PENSTOCK_RUN_DIR=/run/one
 PENSTOCK_SIDECAR=/run/one/w1.sock
 PENSTOCK_WORLD_SIZE=2
@@ -69,6 +70,7 @@ fn the_evaluator_is_in_nobodys_cluster_not_even_its_own() {
 NO_PROXY=intra.net,127.0.0.1,localhost
 PENSTOCK_LOGDIR=/run/one/events
 PENSTOCK_RANK=0
+PENSTOCK_REPLICA=0
 PENSTOCK_RUN_DIR=/run/one
 PENSTOCK_WORLD_SIZE=1
 PYTHONUNBUFFERED=1

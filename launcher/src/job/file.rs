@@ -19,6 +19,7 @@ struct Raw {
     python: Option<PathBuf>,
     #[serde(alias = "num_workers")]
     num_workers: Option<u32>,
+    replicas: Option<u32>,
     #[serde(alias = "num_ps")]
     num_ps: Option<u32>,
     chief: Option<bool>,
@@ -50,6 +51,7 @@ pub(super) fn parse(text: &str, base: &Path) -> Result<Draft, String> {
         // A bare name is looked up in PATH, wherever the file lies.
         python: raw.python.map(|python| if is_bare(&python) { python } else { base.join(python) }),
         num_workers: raw.num_workers,
+        replicas: raw.replicas,
         num_ps: raw.num_ps,
         chief: raw.chief,
         evaluator: raw.evaluator,

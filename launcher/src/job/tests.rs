@@ -47,6 +47,7 @@ maxRestarts: 5
         args: vec!["--epochs".into(), "3".into(), "--lr=0.1".into()],
         python: "/jobs/../venv/bin/python".into(),
         num_workers: 2,
+        replicas: 1,
         num_ps: 1,
         chief: true,
         evaluator: true,
@@ -107,6 +108,9 @@ fn what_cannot_work_is_refused_in_one_line() {
     check("script: a.py\nnumWorker: 2", "numWorker");
     check("numWorkers: 2", "no script was given");
     check("script: a.py\nnumWorkers: 0", "0 workers cannot be started");
+    check("script: a.py\nnumWorkers: 3\nreplicas: 2", "--replicas 2 does not divide the 3 tasks");
+    check("script: a.py\nreplicas: 0", "--replicas 0 does not divide");
+    check("script: a.py\nnumWorkers: 2\nreplicas: 2\nnumPs: 1", "leave one of the two out");
     check("script: a.py\nnumPs: 5000", "5000 parameter servers cannot be started");
     check("script: a.py\nnumWorkers: many", "invalid u32 at line 2");
     check("script: a.py\nname: a/b", "not a job name");

@@ -111,9 +111,7 @@ class Daemons:
         """The socket of the private sidecar."""
         with self.lock:
             if self.sidecar is None or self.sidecar.process.poll() is not None:
-                directory = self._directory()
-                socket = directory / f"sidecar-{time.monotonic_ns()}.sock"
-                self.sidecar = Daemon("sidecar", ["sidecar", "--listen", str(socket)], directory)
+                self.sidecar = self._new_sidecar()
             self.sidecar_users += 1
             return self.sidecar.address[len("unix:") :]
 
@@ -122,10 +120,35 @@ class Daemons:
         with self.lock:
             daemon, users = self.gateways.get(served, (None, 0))
             if daemon is None or daemon.process.poll() is not None:
-                datasets = [argument for name, uri in served for argument in ("--dataset", f"{name}={uri}")]
-                daemon = Daemon("gateway", ["gateway", "--listen", "127.0.0.1:0", *datasets], self._directory())
+                daemon = self._new_gateway(served)
             self.gateways[served] = (daemon, users + 1)
             return daemon.address
+
+    def again(self, served: Served) -> Optional[tuple[str, tuple[str, ...]]]:
+        """The socket of the private sidecar, and the gateway of these files where there are any; others in the place of those
+        that died. None where nobody has them, or in a forked child, whose they are not.
+        """
+        if os.getpid() != self.pid:
+            return None
+        with self.lock:
+            gateway, users = self.gateways.get(served, (None, 0))
+            if self.sidecar is None or (served and gateway is None):
+                return None
+            if self.sidecar.process.poll() is not None:
+                self.sidecar = self._new_sidecar()
+            if gateway is not None and gateway.process.poll() is not None:
+                gateway = self._new_gateway(served)
+                self.gateways[served] = (gateway, users)
+            return self.sidecar.address[len("unix:") :], (gateway.address,) if gateway is not None else ()
+
+    def _new_sidecar(self) -> Daemon:
+        directory = self._directory()
+        socket = directory / f"sidecar-{time.monotonic_ns()}.sock"
+        return Daemon("sidecar", ["sidecar", "--listen", str(socket)], directory)
+
+    def _new_gateway(self, served: Served) -> Daemon:
+        datasets = [argument for name, uri in served for argument in ("--dataset", f"{name}={uri}")]
+        return Daemon("gateway", ["gateway", "--listen", "127.0.0.1:0", *datasets], self._directory())
 
     def give_back_sidecar(self) -> None:
         """The reverse of :meth:`take_sidecar`."""

@@ -78,11 +78,10 @@ class Feed:
 
     # What the feed is.
 
-    @property
-    def _request_json(self) -> str:
-        more: dict[str, Any] = {"gateways": list(self._place.gateways)} if self._place.gateways else {}
+    def _request_at(self, place: _source.Place) -> str:
+        more: dict[str, Any] = {"gateways": list(place.gateways)} if place.gateways else {}
         if self._plan.served:
-            # Nobody starts a gateway of this process's own again.
+            # Nobody starts a gateway of this process's own again, before another pass begins.
             more["patience_seconds"] = PRIVATE_PATIENCE_SECONDS
         return json.dumps({**self._known(), **more})
 
@@ -100,7 +99,8 @@ class Feed:
         Raises FeedError when the feed is refused, SidecarError when nobody answers.
         """
         self._check_open()
-        description = json.loads(_native.describe(self._place.socket, self._request_json, OPEN_SECONDS))
+        place = self._place.alive()
+        description = json.loads(_native.describe(place.socket, self._request_at(place), OPEN_SECONDS))
         return self._checked(description)
 
     @property
@@ -327,7 +327,8 @@ class Feed:
             model.fit(feed.tf(), epochs=3, initial_epoch=checkpoint.epoch,
                       steps_per_epoch=feed.steps_per_epoch, callbacks=[checkpoint])
 
-        Rank 0 writes ``directory``, of which the last ``keep`` checkpoints stay; every rank restores from there.
+        Rank 0 writes ``directory``, of which the last ``keep`` checkpoints stay; every rank restores from there. Under
+        ``penstock run --replicas N`` each part of a model has a directory of its own there, ``replica-1`` and on beside the first's.
         """
         from . import _keras
 
@@ -381,7 +382,8 @@ class FeedIterator(Iterator[Batch]):
     def __init__(self, feed: Feed, maker: _batch.Maker[Any] = _batch.array) -> None:
         self._feed = feed  # keeps the private daemons
         self._maker = maker
-        self._handle = _native.open_feed(feed._place.socket, feed._request_json, feed._group, OPEN_SECONDS)
+        place = feed._place.alive()
+        self._handle = _native.open_feed(place.socket, feed._request_at(place), feed._group, OPEN_SECONDS)
         self._close = weakref.finalize(self, _close, self._handle, os.getpid())
         description = feed._checked(json.loads(_native.description(self._handle)))
         feed.__dict__.setdefault("description", description)

@@ -59,6 +59,10 @@ class KerasCheckpoint:
 
 def checkpoint(feed: "Feed", model: Any, directory: str, keep: int) -> KerasCheckpoint:
     """See :meth:`penstock.Feed.keras_checkpoint`."""
+    replica = os.environ.get("PENSTOCK_REPLICA", "0")
+    if replica != "0":
+        # Of a model in parts each process saves and restores its own.
+        directory = os.path.join(directory, f"replica-{replica}")
     bases = (KerasCheckpoint, _keras_of(model).callbacks.Callback)
     made: KerasCheckpoint = type("KerasCheckpoint", bases, {})(feed, model, directory, keep)
     return made

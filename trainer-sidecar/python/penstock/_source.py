@@ -39,11 +39,21 @@ class Plan(NamedTuple):
 
 
 class Place(NamedTuple):
-    """An opened source; ``close`` may be called once."""
+    """An opened source; ``close`` may be called once. ``again`` says where it is now, and starts anew what died of this
+    process's own; what is others' stays where it is."""
 
     socket: str
     gateways: tuple[str, ...]
     close: Callable[[], None]
+    again: Optional[Callable[[], Optional[tuple[str, tuple[str, ...]]]]] = None
+
+    def alive(self) -> "Place":
+        """The place where a pass that begins now finds it."""
+        found = self.again() if self.again is not None else None
+        if found is None:
+            return self
+        socket, own = found
+        return self._replace(socket=socket, gateways=own or self.gateways)
 
 
 def plan(source: Source, dataset: Optional[Dataset], env: Mapping[str, str]) -> Plan:
@@ -97,7 +107,7 @@ def open_place(plan: Plan) -> Place:
         if plan.served:
             daemons.give_back_gateway(plan.served)
 
-    return Place(socket, gateways, close)
+    return Place(socket, gateways, close, lambda: daemons.again(plan.served))
 
 
 def task_type(env: Mapping[str, str]) -> str:

@@ -72,7 +72,8 @@ def _generated(feed: "Feed", spec: dict[str, tf.TensorSpec]) -> tf.data.Dataset:
 
     @tf.function(input_signature=[])
     def init() -> tf.Tensor:
-        attrs = {"request": feed._request_json, "socket": feed._place.socket, "group": feed._group}
+        place = feed._place.alive()
+        attrs = {"request": feed._request_at(place), "socket": place.socket, "group": feed._group}
         return _op("PenstockOpen", [], [tf.int64], {k: _text(v) for k, v in attrs.items()}, [tf.TensorShape([])])[0]
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int64)])

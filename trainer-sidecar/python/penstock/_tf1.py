@@ -52,9 +52,8 @@ class _Runner(tf1.train.QueueRunner):
 
     def create_threads(self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False) -> list[Any]:
         """One that fills the queue, and one that ends it when the coordinator is told to stop."""
-        opened = _native.open_feed(
-            self._feed._place.socket, self._feed._request_json, self._feed._group, OPEN_SECONDS
-        )
+        place = self._feed._place.alive()
+        opened = _native.open_feed(place.socket, self._feed._request_at(place), self._feed._group, OPEN_SECONDS)
         threads = [threading.Thread(target=self._fill, args=(sess, coord, opened), name="penstock-queue", daemon=daemon)]
         if coord is not None:
             stop = threading.Thread(target=self._stop, args=(sess, coord, opened), name="penstock-queue-end", daemon=daemon)
