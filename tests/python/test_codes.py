@@ -82,7 +82,7 @@ def test_computed_texts_have_codes_and_masks_stand_beside_them(flights):
 def test_what_has_no_codes_is_refused(flights, tmp_path):
     for codes, told in (
         (["id"], r'"id", which is Int64: codes are of texts'),
-        (["carier"], r'no column "carier"'),
+        (["airline"], r'no column "airline"'),
         (["city", "city"], "asked for twice"),
     ):
         with penstock.feed(flights, batch_size=60, codes=codes) as feed, pytest.raises(penstock.FeedError, match=told):
