@@ -105,7 +105,10 @@ def test_a_command_reads_steps_and_says_so(serve, tmp_path):
         for rank in range(2):
             *parts, (end, empty) = chunks(client, info, rank)
             assert (end, empty.num_rows) == ({"end": True, "steps": 10}, 0)
-            assert [note for note, _ in parts] == [{"epoch": 7, "step": t, "part": 0, "parts": 1} for t in range(10)]
+            # What a part cost is said where it was waited for.
+            costs = {"store_us", "decode_us"}
+            notes = [{key: note[key] for key in note.keys() - costs} for note, _ in parts]
+            assert notes == [{"epoch": 7, "step": t, "part": 0, "parts": 1} for t in range(10)]
             assert all(batch.num_rows == 50 for _, batch in parts)
             seen += [row for _, batch in parts for row in batch["id"].to_pylist()]
         assert seen != sorted(seen) and sorted(seen) == list(range(1000))
