@@ -61,7 +61,7 @@ fn tasks_find_their_feed_and_its_metrics_are_kept() {
         format!(
             "PENSTOCK_DATASETS=test,train\nPENSTOCK_GATEWAYS=grpc://127.0.0.1:7\n\
              PENSTOCK_LOGDIR={run}/tensorboard\nPENSTOCK_PROCESS={run}/logs/worker-1.log\n\
-             PENSTOCK_RANK=1\nPENSTOCK_RUN_DIR={run}\n\
+             PENSTOCK_RANK=1\nPENSTOCK_REPLICA=0\nPENSTOCK_RUN_DIR={run}\n\
              PENSTOCK_SIDECAR={}\nPENSTOCK_WORLD_SIZE=2\n",
             sidecars(1)
         )
