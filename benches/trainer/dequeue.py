@@ -37,7 +37,8 @@ def micros(take):
 def eager():
     ops = tf.load_op_library(str(_native.path("libpenstock_tf.so")))
     with endless() as feed:
-        handle = ops.penstock_open(request=feed._request_json, socket=feed._place.socket, group=feed._group)
+        place = feed._place.alive()
+        handle = ops.penstock_open(request=feed._request_at(place), socket=place.socket, group=feed._group)
         shape = [64, feed.schema["x"].shape[0]]
         took = micros(lambda: ops.penstock_next(handle=handle, columns=[0], output_types=[tf.uint8], output_shapes=[shape]))
         ops.penstock_close(handle=handle)
