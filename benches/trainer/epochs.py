@@ -2,8 +2,9 @@
 
     epochs.py DIRECTORY EPOCHS
 
-Prints {"mb", "fds", "threads", "gateway_mb", "sidecar_mb"}: how much more there is after the last epoch than after a tenth of
-them, all three processes together, and the most memory that gateway and sidecar ever had.
+Prints {"mb", "fds", "threads", "gateway_mb", "sidecar_mb"}: how much more there is after the last epoch than after half of
+them, when the sidecar has read ahead as far as its memory goes, all three processes together; and the most memory that gateway
+and sidecar ever had.
 """
 
 import json
@@ -47,7 +48,7 @@ with penstock.feed(directory, batch_size=64, shuffle="rows", epochs=epochs) as f
     steps, seen, before = feed.steps_per_epoch, 0, None
     for batch in feed.tf():
         seen += 1
-        if seen == steps * epochs // 10:
+        if seen == steps * epochs // 2:
             before = used([os.getpid(), *children().values()])
         if seen == steps * epochs:
             after = used([os.getpid(), *children().values()])
