@@ -189,9 +189,10 @@ impl OpenStream {
             let (rows, is_last, effort) = (part.rows, part.more == 0, self.walk.take_effort());
             let encoder = self.encoder;
             // Plain messages copy nothing: without rows to put together the pool costs more than the work.
-            let (encoder, messages) = match in_place(&part) {
-                Some(batches) if !self.compresses => encode(encoder, batches, part.step, part.more, effort),
-                _ => {
+            let in_place = if self.compresses { None } else { in_place(&part) };
+            let (encoder, messages) = match in_place {
+                Some(batches) => encode(encoder, batches, part.step, part.more, effort),
+                None => {
                     let encoded = on_cpu(move || gather_and_encode(encoder, part, effort)).await;
                     encoded.map_err(|panic| Error::chain(Code::Internal, &panic))?
                 }
@@ -220,7 +221,7 @@ fn in_place(part: &Gathered) -> Option<Vec<RecordBatch>> {
         1 => true,
         _ => batches.iter().all(|batch| encoded_bytes(batch) >= WORTH_BYTES),
     };
-    is_worth_it.then_some(batches)
+    is_worth_it.then(|| batches.into_iter().cloned().collect())
 }
 
 /// Gathers a part and writes it.

@@ -53,15 +53,9 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// The rows where they lie, if that is in their order and needs nothing beside it.
-    pub(crate) fn in_place(&self) -> Option<Vec<RecordBatch>> {
-        if self.pattern.is_some() || self.valid_rows.is_some() {
-            return None;
-        }
-        let slices = self.taken.iter().map(|taken| match taken {
-            Taken::Rows(batch) => Some(batch.clone()),
-            Taken::Picks { .. } => None,
-        });
-        slices.collect()
+    pub(crate) fn in_place(&self) -> Option<Vec<&RecordBatch>> {
+        let is_as_taken = self.pattern.is_none() && self.valid_rows.is_none();
+        is_as_taken.then(|| slices(&self.taken)).flatten()
     }
 
     /// Puts the rows into one batch.
@@ -83,19 +77,21 @@ impl Gathered {
     }
 }
 
+/// The batches of rows none of which is of a window.
+fn slices(taken: &[Taken]) -> Option<Vec<&RecordBatch>> {
+    let slices = taken.iter().map(|taken| match taken {
+        Taken::Rows(batch) => Some(batch),
+        Taken::Picks { .. } => None,
+    });
+    slices.collect()
+}
+
 /// Joins rows in order.
 pub(crate) fn join(schema: &SchemaRef, taken: &[Taken]) -> Result<RecordBatch, ArrowError> {
     if let [Taken::Rows(batch)] = taken {
         return Ok(batch.clone());
     }
-    let slices: Option<Vec<&RecordBatch>> = taken
-        .iter()
-        .map(|taken| match taken {
-            Taken::Rows(batch) => Some(batch),
-            Taken::Picks { .. } => None,
-        })
-        .collect();
-    match slices {
+    match slices(taken) {
         Some(slices) => concat_batches(schema, slices),
         None => {
             let (batches, picks) = places(taken);
