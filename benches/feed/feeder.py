@@ -1,10 +1,18 @@
 """Feeds one set by one tool, and says what came of it.
 
-    feeder.py TOOL SET DIRECTORY SECONDS
+    feeder.py TOOL SET DIRECTORY SECONDS LOOP
 
-TOOL is a module of peers/, SET one of sets.py below DIRECTORY. When all is prepared (imports, servers, conversions, which
-are kept below DIRECTORY) it prints a JSON line and waits for one; then it feeds one epoch, for at most SECONDS
-from the first batch on, prints what it saw, and ends at the end of its input. So whoever started it can look at its processes in between.
+TOOL is a module of peers/, SET one of sets.py below DIRECTORY. LOOP is ``tensors``, the same for every tool: over a
+``tf.data.Dataset``, the tool's own or one that is generated from its arrays; or ``arrays``, over what a tool makes on its
+own, without TensorFlow.
+
+When all is prepared (imports, servers, conversions, which are kept below DIRECTORY) it prints a JSON line and waits for one;
+then it feeds one epoch, for at most SECONDS from the first batch on, prints what it saw, and ends at the end of its
+input. So whoever started it can look at its processes in between.
+
+A tool's module says what it reads, ``FORMAT``, and whose versions are told, ``VERSIONS``, and has ``arrays(job)``,
+``tensors(job)`` or both: each prepares, and returns what is called for an epoch of batches, dicts by column of arrays
+or of tensors.
 """
 
 from __future__ import annotations
@@ -15,7 +23,9 @@ import json
 import pathlib
 import sys
 import time
+import types
 from dataclasses import dataclass
+from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -41,15 +51,27 @@ def say(**what: object) -> None:
     print(json.dumps(what), flush=True)
 
 
+def prepare(peer: types.ModuleType, job: Job, loop: str) -> Callable[[], Iterable[Mapping[str, Any]]]:
+    if loop == "arrays":
+        return peer.arrays(job)
+    # Not before: it takes more time and memory to load than many a tool.
+    import tensors
+
+    tensors.warm()
+    return peer.tensors(job) if hasattr(peer, "tensors") else tensors.generated(peer.arrays(job), job.made)
+
+
 def main() -> None:
-    tool, name, directory, seconds = sys.argv[1:]
+    tool, name, directory, seconds, loop = sys.argv[1:]
     made = sets.SETS[name]
     root = pathlib.Path(directory)
-    job = Job(made, root / name, root / "converted" / f"{tool}-{name.removesuffix('_bin')}")
+    job = Job(made, root / name, root / sets.converted(tool, name))
     sys.path.insert(0, str(HERE / "peers"))
     peer = importlib.import_module(tool)
-    feed = peer.prepare(job)
-    say(format=peer.FORMAT, versions={package: importlib.metadata.version(package) for package in peer.VERSIONS})
+    feed = prepare(peer, job, loop)
+    packages = peer.VERSIONS + (["tensorflow-cpu"] if loop == "tensors" else [])
+    versions = {package: importlib.metadata.version(package) for package in packages}
+    say(format=peer.FORMAT, versions=versions, arrays=hasattr(peer, "arrays"))
     sys.stdin.readline()
 
     began = time.perf_counter()

@@ -1,10 +1,13 @@
-"""Writes the sets, as they are described in sets.py, to DIRECTORY/NAME/part-N.parquet; what is there stays.
+"""Writes the sets, as they are described in sets.py, to DIRECTORY/NAME/part-N.parquet.
 
-Prints what the bench has to know of them as one JSON line.
+What is there of the same description, DIRECTORY/NAME.json, stays; of another it is made anew, and the formats that peers
+made of it go. Prints what the bench has to know of them as one JSON line.
 """
 
+import dataclasses
 import json
 import pathlib
+import shutil
 import sys
 
 import numpy as np
@@ -44,12 +47,20 @@ def write(made: sets.Set, directory: pathlib.Path) -> None:
                 file.write_table(table(made, ids))
 
 
+def make(made: sets.Set, root: pathlib.Path, name: str) -> None:
+    known, wanted = root / f"{name}.json", json.dumps(dataclasses.asdict(made))
+    if known.exists() and known.read_text() == wanted:
+        return
+    known.unlink(missing_ok=True)
+    for stale in [root / name, *root.glob(sets.converted("*", name))]:
+        shutil.rmtree(stale, ignore_errors=True)
+    write(made, root / name)
+    known.write_text(wanted)
+
+
 root = pathlib.Path(sys.argv[1])
 for name, made in sets.SETS.items():
-    if not (root / name).exists():
-        unready = root / f"{name}.unready"
-        write(made, unready)
-        unready.rename(root / name)
+    make(made, root, name)
 print(
     json.dumps(
         [

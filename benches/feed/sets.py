@@ -41,13 +41,18 @@ class Set:
 
 
 SETS = {
-    "img3k": Set("list", 200_000, 1024, 10_000, 3072, 200_000),
-    "img3k_bin": Set("binary", 200_000, 1024, 10_000, 3072, 200_000),
-    "img150k": Set("list", 4_000, 256, 200, 224 * 224 * 3, 4_000),
-    "img150k_bin": Set("binary", 4_000, 256, 200, 224 * 224 * 3, 4_000),
+    "img3k": Set("list", 500_000, 1024, 10_000, 3072, 200_000),
+    "img3k_bin": Set("binary", 500_000, 1024, 10_000, 3072, 200_000),
+    "img150k": Set("list", 10_000, 256, 200, 224 * 224 * 3, 6_000),
+    "img150k_bin": Set("binary", 10_000, 256, 200, 224 * 224 * 3, 6_000),
     "tab_codes": Set("codes", 2_000_000, 1024, 100_000, converted=100_000),
     "tab_strings": Set("strings", 2_000_000, 1024, 100_000, converted=100_000),
 }
+
+
+def converted(tool: str, name: str) -> str:
+    """Where a tool keeps a format of its own: once for images as lists and as binary, whose rows are the same."""
+    return f"converted/{tool}-{name.removesuffix('_bin')}"
 
 
 @functools.lru_cache(maxsize=1)

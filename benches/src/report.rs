@@ -103,11 +103,11 @@ impl fmt::Display for Report {
         writeln!(f, "{:<44} {:>8} {:>7} {:>8} {:>7}  peers", "what", "ours", "unit", "cpu s", "ratio")?;
         for line in &self.lines {
             let peers: Vec<_> = line.peers.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();
-            let ratio = line.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+            let ratio = line.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
             let verdict = match (line.goal, line.holds) {
                 (None, _) => String::new(),
-                (Some(goal), true) => format!("  holds {goal}"),
-                (Some(goal), false) => format!("  MISSES {goal}"),
+                (Some(goal), true) => format!("  holds {goal:.3}"),
+                (Some(goal), false) => format!("  MISSES {goal:.3}"),
             };
             writeln!(
                 f,

@@ -8,23 +8,21 @@ FORMAT = "Parquet"
 VERSIONS = ["grain", "pyarrow"]
 
 
-def prepare(job):
-    kinds = {"id": np.int64} | dict.fromkeys(sets.NUMBERS, np.float32) | dict.fromkeys(sets.CODES, np.int32)
-
+def arrays(job):
     def row(columns):
-        """Values come as Python's."""
-        return {name: value_of(name, value) for name, value in columns.items()}
+        """Fixed-size binary comes as bytes."""
+        if isinstance(columns.get("image"), bytes):
+            columns["image"] = np.frombuffer(columns["image"], np.uint8)
+        return columns
 
-    def value_of(name, value):
-        if name == "image":
-            return np.frombuffer(value, np.uint8) if isinstance(value, bytes) else np.asarray(value, np.uint8)
-        if isinstance(value, str):
-            return value
-        return kinds[name](0 if value is None else value)
+    def filled(batch):
+        """Numbers with nulls come as NaN."""
+        return {name: np.nan_to_num(values, nan=0) if values.dtype.kind == "f" else values for name, values in batch.items()}
 
     def batches():
         files = grain.MapDataset.source(job.files).map(grain.experimental.ParquetIterDataset)
         rows = grain.experimental.InterleaveIterDataset(files, cycle_length=sets.FILES)
-        return iter(rows.map(row).batch(job.made.batch).mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
+        batched = rows.map(row).batch(job.made.batch).map(filled)
+        return iter(batched.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
 
     return batches

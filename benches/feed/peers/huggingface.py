@@ -8,6 +8,6 @@ FORMAT = "Parquet"
 VERSIONS = ["datasets", "pyarrow"]
 
 
-def prepare(job):
+def arrays(job):
     stream = datasets.load_dataset("parquet", data_files=job.files, split="train", streaming=True).with_format("arrow")
     return lambda: map(dense, stream.iter(batch_size=job.made.batch))

@@ -11,7 +11,7 @@ FORMAT = "LitData"
 VERSIONS = ["litdata"]
 
 
-def prepare(job):
+def arrays(job):
     if not job.converted.exists():
         unready = job.converted.with_suffix(".unready")
         shutil.rmtree(unready, ignore_errors=True)

@@ -13,7 +13,7 @@ FORMAT = "MDS"
 VERSIONS = ["mosaicml-streaming"]
 
 
-def prepare(job):
+def arrays(job):
     if not job.converted.exists():
         unready = job.converted.with_suffix(".unready")
         shutil.rmtree(unready, ignore_errors=True)

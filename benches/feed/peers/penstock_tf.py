@@ -3,15 +3,20 @@
 import penstock
 import sets
 
-from tensors import warm
-
 FORMAT = "Parquet"
-VERSIONS = ["tensorflow-cpu"]
+VERSIONS = ["penstock"]
 
 
-def prepare(job):
-    nulls = {} if job.made.images else dict.fromkeys(sets.NUMBERS, 0)
-    feed = penstock.feed(job.parquet, batch_size=job.made.batch, shuffle="rows", seed=1, nulls=nulls, remainder="keep")
-    warm()
-    dataset = feed.tf()
+def arrays(job):
+    feed = opened(job)
+    return lambda: feed
+
+
+def tensors(job):
+    dataset = opened(job).tf()
     return lambda: dataset
+
+
+def opened(job):
+    nulls = {} if job.made.images else dict.fromkeys(sets.NUMBERS, 0)
+    return penstock.feed(job.parquet, batch_size=job.made.batch, shuffle="rows", seed=1, nulls=nulls, remainder="keep")

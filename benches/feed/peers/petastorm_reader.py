@@ -1,4 +1,4 @@
-"""Petastorm's batch reader, two threads; row groups cut into batches."""
+"""Petastorm's batch reader, two threads; row groups cut into batches, or its own ``tf.data.Dataset`` rebatched."""
 
 import numpy as np
 from petastorm import make_batch_reader
@@ -7,15 +7,35 @@ FORMAT = "Parquet"
 VERSIONS = ["petastorm", "pyarrow"]
 
 
-def prepare(job):
+def arrays(job):
     def batches():
-        with make_batch_reader(job.parquet.as_uri(), workers_count=2, shuffle_row_groups=False) as reader:
+        with opened(job) as reader:
             for group in reader:
                 columns = {name: filled(values) for name, values in group._asdict().items()}
                 for start in range(0, len(columns["id"]), job.made.batch):
                     yield {name: values[start : start + job.made.batch] for name, values in columns.items()}
 
     return batches
+
+
+def tensors(job):
+    import tensorflow as tf
+    from petastorm.tf_utils import make_petastorm_dataset
+
+    def dense(group):
+        columns = group._asdict()
+        for name, values in columns.items():
+            if values.dtype.is_floating:
+                columns[name] = tf.where(tf.math.is_nan(values), 0.0, values)
+            elif name == "image":
+                columns[name] = tf.io.decode_raw(values, tf.uint8, fixed_length=job.made.length)
+        return dict(columns)
+
+    return lambda: make_petastorm_dataset(opened(job)).map(dense).rebatch(job.made.batch).prefetch(2)
+
+
+def opened(job):
+    return make_batch_reader(job.parquet.as_uri(), workers_count=2, shuffle_row_groups=False)
 
 
 def filled(values):

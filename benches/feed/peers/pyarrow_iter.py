@@ -10,6 +10,6 @@ FORMAT = "Parquet"
 VERSIONS = ["pyarrow"]
 
 
-def prepare(job):
+def arrays(job):
     files = map(pq.ParquetFile, job.files)
     return lambda: map(dense, itertools.chain.from_iterable(file.iter_batches(batch_size=job.made.batch) for file in files))

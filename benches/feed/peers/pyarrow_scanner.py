@@ -8,6 +8,6 @@ FORMAT = "Parquet"
 VERSIONS = ["pyarrow"]
 
 
-def prepare(job):
+def arrays(job):
     dataset = ds.dataset(job.parquet, format="parquet")
     return lambda: map(dense, dataset.to_batches(batch_size=job.made.batch))

@@ -9,7 +9,7 @@ FORMAT = "Parquet"
 VERSIONS = ["ray", "pyarrow"]
 
 
-def prepare(job):
+def arrays(job):
     ray.init(include_dashboard=False, log_to_driver=False, object_store_memory=2 << 30)
     dataset = ray.data.read_parquet(job.files)
     return lambda: map(dense, dataset.iter_batches(batch_size=job.made.batch, batch_format="pyarrow"))

@@ -1,4 +1,4 @@
-"""What a batch of a set is to TensorFlow, and TensorFlow as it is in the middle of training; not a tool by itself."""
+"""Arrays as a ``tf.data.Dataset``, and TensorFlow as it is in the middle of training; not a tool by itself."""
 
 import sets
 import tensorflow as tf
@@ -8,6 +8,12 @@ def warm():
     """Starts its threads, and loads what it loads when it is first used."""
     for _ in tf.data.Dataset.range(2).map(tf.function(lambda number: number + 1)).prefetch(1):
         pass
+
+
+def generated(arrays, made):
+    """What is called for an epoch of tensors: the batches that ``arrays`` gives, two of them ahead of the loop."""
+    dataset = tf.data.Dataset.from_generator(arrays, output_signature=signature(made)).prefetch(2)
+    return lambda: dataset
 
 
 def signature(made):

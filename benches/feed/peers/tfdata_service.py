@@ -6,10 +6,8 @@ import sys
 import records
 import tensorflow as tf
 
-from tensors import warm
-
 FORMAT = "TFRecord"
-VERSIONS = ["tensorflow-cpu"]
+VERSIONS = []
 SERVERS = """
 import sys
 import tensorflow as tf
@@ -22,7 +20,7 @@ sys.stdin.read()
 """
 
 
-def prepare(job):
+def tensors(job):
     # Of the same rows as the files of the other tool that reads them.
     directory = job.converted.with_name(job.converted.name.replace("tfdata_service", "tfrecord"))
     records.convert(job, directory)
@@ -30,6 +28,5 @@ def prepare(job):
     address = servers.stdout.readline().strip()
     mode = tf.data.experimental.service.ShardingPolicy.DYNAMIC
     distributed = tf.data.experimental.service.distribute(processing_mode=mode, service=address)
-    warm()
     dataset = records.dataset(job, directory).apply(distributed)
     return lambda: dataset

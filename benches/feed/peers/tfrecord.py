@@ -2,14 +2,11 @@
 
 import records
 
-from tensors import warm
-
 FORMAT = "TFRecord"
-VERSIONS = ["tensorflow-cpu"]
+VERSIONS = []
 
 
-def prepare(job):
+def tensors(job):
     records.convert(job, job.converted)
-    warm()
     dataset = records.dataset(job, job.converted)
     return lambda: dataset

@@ -20,6 +20,6 @@ class Rows(IterableDataset):
             yield from rows(file, self.job.made.batch)
 
 
-def prepare(job):
+def arrays(job):
     torch.set_num_threads(1)
     return lambda: DataLoader(Rows(job), batch_size=job.made.batch, num_workers=2)

@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::Set;
 use super::tree::{Seen, Watch};
 use crate::client;
 use crate::median::median;
@@ -31,6 +32,15 @@ pub(super) struct Tool {
     /// The module below `feed/peers/`.
     pub(super) module: &'static str,
     pub(super) python: Result<String, String>,
+}
+
+/// Who takes a tool's batches.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Loop {
+    /// One over a `tf.data.Dataset`, the same for all tools.
+    Tensors,
+    /// One over the arrays that the tool makes on its own.
+    Arrays,
 }
 
 /// What one feeding was.
@@ -50,12 +60,25 @@ pub(super) struct Fed {
     pub(super) first_batch_s: f64,
     /// Of all its processes, above what they had when all was prepared.
     pub(super) peak_mb: f64,
+    /// Whether it makes arrays at all: some are made of TensorFlow.
+    #[serde(skip)]
+    pub(super) makes_arrays: bool,
+    /// Where that was measured.
+    pub(super) as_numpy: Option<AsNumpy>,
+}
+
+/// What a tool reaches on its own.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct AsNumpy {
+    pub(super) rows_a_second: f64,
+    pub(super) cpu_s_a_gb: f64,
 }
 
 #[derive(Deserialize)]
 struct Ready {
     format: String,
     versions: BTreeMap<String, String>,
+    arrays: bool,
 }
 
 #[derive(Deserialize)]
@@ -73,10 +96,9 @@ struct Checked {
 impl Tool {
     /// Feeds one epoch of a set, for at most so many seconds from the first batch on. The error says what went wrong, or what was wrong with the
     /// batches.
-    pub(super) fn feed(&self, set: &str, row_bytes: u64, data: &Path, seconds: u64) -> Result<Fed> {
+    pub(super) fn feed(&self, set: &Set, data: &Path, to: Loop, seconds: u64) -> Result<Fed> {
         let python = self.python.as_ref().map_err(|why| anyhow!("not here: {why}"))?;
-        let log = data.join(format!("{}-{set}.log", self.module));
-        let mut script = Script::start(python, &[self.module, set], data, seconds, &log)?;
+        let mut script = Script::start(python, [self.module, &set.name], data, to, seconds)?;
         let ready: Ready = script.hear(PREPARATION)?;
         let mut before = Seen::of(script.child.id());
         before.look();
@@ -92,7 +114,7 @@ impl Tool {
         if let Some(wrong) = checked.wrong {
             bail!("wrong: {wrong}");
         }
-        let gigabytes = (read.rows * row_bytes) as f64 / 1e9;
+        let gigabytes = (read.rows * set.row_bytes) as f64 / 1e9;
         Ok(Fed {
             tool: self.name,
             format: ready.format,
@@ -103,6 +125,8 @@ impl Tool {
             trainer_cpu_s_a_gb: (after.root_cpu_seconds() - before.root_cpu_seconds()) / gigabytes,
             first_batch_s: read.first_batch_s.context("no batch came")?,
             peak_mb: after.peak_bytes.saturating_sub(before.peak_bytes) as f64 / 1e6,
+            makes_arrays: ready.arrays,
+            as_numpy: None,
         })
     }
 }
@@ -131,13 +155,19 @@ struct Script {
 }
 
 impl Script {
-    fn start(python: &str, what: &[&str], data: &Path, seconds: u64, log: &Path) -> Result<Self> {
-        let stderr = std::fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    fn start(python: &str, what: [&str; 2], data: &Path, to: Loop, seconds: u64) -> Result<Self> {
+        let to = match to {
+            Loop::Tensors => "tensors",
+            Loop::Arrays => "arrays",
+        };
+        let log = data.join(format!("{}-{to}.log", what.join("-")));
+        let stderr = std::fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = Command::new(python)
             .arg(client::script("feed/feeder.py"))
             .args(what)
             .arg(data)
             .arg(seconds.to_string())
+            .arg(to)
             .env("TF_CPP_MIN_LOG_LEVEL", "2")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
