@@ -111,7 +111,7 @@ def wrong(made: Set, batch: Mapping[str, Any]) -> str | None:
             expected[name] = functools.partial(of_kind, ids, index)
     for name, values in expected.items():
         if name not in batch:
-            return f"column {name} is missing"
+            return f"it leaves column {name} out, and no error says so"
         given, known = _as_numpy(batch[name]), values()
         if given.shape != known.shape:
             return f"{name} has shape {given.shape} instead of {known.shape}"

@@ -152,8 +152,7 @@ fn fair(set: &Set, tools: &[Tool], data: &Path) -> Result<Fair> {
         let Some(tool) = tools.iter().find(|tool| tool.name == fed.tool) else { continue };
         match tool.feed(set, data, Loop::Arrays, SECONDS_AS_NUMPY) {
             Ok(run) => {
-                fed.as_numpy =
-                    Some(AsNumpy { rows_a_second: run.rows_a_second, cpu_s_a_gb: run.cpu_s_a_gb });
+                fed.as_numpy = Some(AsNumpy { rows_a_second: run.rows_a_second, cpu_s_a_gb: run.cpu_s_a_gb });
             }
             Err(error) => {
                 absent.insert(format!("{} as numpy", fed.tool), format!("{error:#}"));

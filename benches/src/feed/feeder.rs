@@ -161,7 +161,8 @@ impl Script {
             Loop::Arrays => "arrays",
         };
         let log = data.join(format!("{}-{to}.log", what.join("-")));
-        let stderr = std::fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let stderr =
+            std::fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = Command::new(python)
             .arg(client::script("feed/feeder.py"))
             .args(what)

@@ -12,15 +12,7 @@ use crate::report::Line;
 pub(super) fn table(fair: &Fair) -> String {
     let mut table = format!(
         "{:<18} {:<10} {:>10} {:>9} {:>9} {:>9} {:>8} | {:>10} {:>9}\n",
-        fair.set,
-        "reads",
-        "rows/s",
-        "cpu s/GB",
-        "trainer",
-        "first s",
-        "peak MB",
-        "as numpy",
-        "cpu s/GB"
+        fair.set, "reads", "rows/s", "cpu s/GB", "trainer", "first s", "peak MB", "as numpy", "cpu s/GB"
     );
     for fed in &fair.fed {
         let versions: Vec<_> =
