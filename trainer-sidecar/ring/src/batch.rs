@@ -89,6 +89,14 @@ impl Batch {
         }
     }
 
+    /// Where the elements of column `i` begin, to be written only if the feed was opened for it.
+    ///
+    /// # Panics
+    /// As [`Batch::column`].
+    pub fn pointer(&self, i: usize) -> *mut u8 {
+        self.memory.pointer(self.range.start + self.columns[i].data.start)
+    }
+
     fn bytes(&self, column: &Range<usize>) -> &[u8] {
         let range = self.range.start + column.start..self.range.start + column.end;
         self.memory.bytes(range).expect("checked when the batch was read")

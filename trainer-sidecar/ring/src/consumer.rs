@@ -23,7 +23,7 @@ pub use self::error::{NextError, OpenError};
 use self::open::{ask, map_ring, unexpected};
 use crate::batch::Batch;
 use crate::free_list::SlotId;
-use crate::map::ReadMap;
+use crate::map::{Access, ReadMap};
 use crate::memory;
 use crate::message::{ToSidecar, ToTrainer};
 
@@ -31,6 +31,7 @@ use crate::message::{ToSidecar, ToTrainer};
 pub struct Consumer {
     connection: Arc<Connection>,
     memory: Arc<ReadMap>,
+    access: Access,
     description: String,
     slots_start: usize,
     slot_bytes: usize,
@@ -56,12 +57,26 @@ impl Consumer {
     /// # Errors
     /// Nobody listens, the sidecar refuses, or it does not answer in time.
     pub fn open(path: &Path, request: &str, deadline: Duration) -> Result<Consumer, OpenError> {
+        Consumer::open_to(Access::Read, path, request, deadline)
+    }
+
+    /// The same, to do more to its batches than read them.
+    ///
+    /// # Errors
+    /// As [`Consumer::open`].
+    pub fn open_to(
+        access: Access,
+        path: &Path,
+        request: &str,
+        deadline: Duration,
+    ) -> Result<Consumer, OpenError> {
         let (socket, answer, fd) = ask(path, &ToSidecar::Open { request: request.into() }, deadline)?;
         let (ToTrainer::Opened { slots, slot_bytes }, Some(fd)) = (&answer, fd) else {
             return Err(unexpected(path, &answer));
         };
         let usable = |source| OpenError::Memory { path: path.display().to_string(), source };
-        let (memory, description, slots_start) = map_ring(&fd, *slots, *slot_bytes).map_err(usable)?;
+        let (memory, description, slots_start) =
+            map_ring(&fd, *slots, *slot_bytes, access).map_err(usable)?;
         let cancel =
             rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| {
                 OpenError::NoSidecar { path: path.display().to_string(), source: error.into() }
@@ -70,6 +85,7 @@ impl Consumer {
         Ok(Consumer {
             connection: Arc::new(connection),
             memory: Arc::new(memory),
+            access,
             description,
             slots_start,
             slot_bytes: *slot_bytes as usize,
@@ -200,7 +216,7 @@ impl Consumer {
         };
         let own = memory::size(fd.as_fd()).map_err(|error| damaged(&error))?;
         memory::check(fd.as_fd(), own.max(1)).map_err(|error| damaged(&error))?;
-        let map = ReadMap::new(fd.as_fd(), own as usize).map_err(|error| damaged(&error))?;
+        let map = ReadMap::of(fd.as_fd(), own as usize, self.access).map_err(|error| damaged(&error))?;
         Batch::read(Arc::new(map), 0..own as usize, hold)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Data lies in shared memory, control travels as messages. One connection over a `SOCK_SEQPACKET`
 //! Unix socket is one feed, and one feed has one ring: a sealed memfd of equal slots that the
-//! sidecar writes and the trainer maps read-only. The sidecar says "slot 3 is step 17", the trainer
+//! sidecar writes and the trainer maps. The sidecar says "slot 3 is step 17", the trainer
 //! says "slot 3 is free". Ordering, wake-ups, back-pressure and the death of either side are the
 //! kernel's; no atomic is shared with another process.
 //!
@@ -50,6 +50,7 @@ pub use dtype::DType;
 pub use free_list::{ReleaseError, SlotId};
 pub use layout::{ColumnSpec, LayoutError, MAX_DIMS, SlotLayout};
 pub use lent::{Borrowed, Lent};
+pub use map::Access;
 pub use memory::{MemoryError, seal_text};
 pub use message::{MAX_PAYLOAD, Message, MessageError, ToSidecar, ToTrainer};
 pub use ring::{FreeSlot, Ring, RingError};

@@ -1,7 +1,7 @@
 //! Memory shared with another process: the only module here that needs `unsafe`.
 //!
 //! *In:* a memfd whose length cannot change. *Out:* byte slices: exclusive ones for the sidecar
-//! ([`Region`]), shared read-only ones for the trainer ([`ReadMap`]). *Promise:* regions made from one
+//! ([`Region`]), shared ones for the trainer ([`ReadMap`]), who reads them. *Promise:* regions made from one
 //! mapping never overlap, and whoever owns a region is its only writer in this process; no slice
 //! outlives its mapping. *Knows nothing* of slots: who reads when is settled by messages.
 #![expect(unsafe_code, reason = "mapping memory and making slices of it cannot be expressed safely")]
@@ -22,7 +22,7 @@ struct Mapping {
 }
 
 // SAFETY: the mapping is plain memory without thread affinity; access to it is governed by `Region`
-// (exclusive) and `ReadMap` (shared, read-only).
+// (exclusive) and `ReadMap` (shared, only read here).
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `&Mapping` alone gives no access to the bytes.
 unsafe impl Sync for Mapping {}
@@ -33,7 +33,16 @@ pub(crate) struct Region {
     range: Range<usize>,
 }
 
-/// A whole mapping, read-only.
+/// What a trainer may do to the batches it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Whoever writes ends the process.
+    Read,
+    /// A framework may work in place on what it alone holds. Nobody reads a slot again that was handed out.
+    Write,
+}
+
+/// A whole mapping, which nobody writes by its slices.
 pub(crate) struct ReadMap {
     mapping: Mapping,
 }
@@ -105,8 +114,8 @@ impl Region {
         // SAFETY: `cut` checked that the range lies inside the mapping.
         let start = unsafe { self.mapping.base.add(self.range.start) };
         // SAFETY: the bytes are mapped and writable for the life of `self`; regions do not overlap and
-        // `&mut self` makes this the only slice of this one. The trainer maps the memory read-only and
-        // reads a slot only between hand-out and release, when nobody here owns its region.
+        // `&mut self` makes this the only slice of this one. The trainer
+        // uses a slot only between hand-out and release, when nobody here owns its region.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.range.len()) }
     }
 }
@@ -115,6 +124,15 @@ impl ReadMap {
     /// Maps the first `len` bytes of `fd` read-only. The caller has checked size and seals.
     pub(crate) fn new(fd: BorrowedFd<'_>, len: usize) -> rustix::io::Result<ReadMap> {
         Ok(ReadMap { mapping: Mapping::new(fd, len, ProtFlags::READ)? })
+    }
+
+    /// The same for a trainer of this access.
+    pub(crate) fn of(fd: BorrowedFd<'_>, len: usize, access: Access) -> rustix::io::Result<ReadMap> {
+        let prot = match access {
+            Access::Read => ProtFlags::READ,
+            Access::Write => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        Ok(ReadMap { mapping: Mapping::new(fd, len, prot)? })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -131,6 +149,13 @@ impl ReadMap {
         // SAFETY: the bytes are mapped for the life of `self`, and the sidecar does not write what it
         // has handed out; callers ask only for the header and for slots handed out to them.
         Some(unsafe { std::slice::from_raw_parts(start.as_ptr(), range.len()) })
+    }
+
+    /// Where such a range begins, for code that may write there.
+    pub(crate) fn pointer(&self, start: usize) -> *mut u8 {
+        assert!(start <= self.mapping.len, "{start} lies in the mapping");
+        // SAFETY: inside the mapping, or at its end, as was just checked.
+        unsafe { self.mapping.base.add(start) }.as_ptr()
     }
 }
 

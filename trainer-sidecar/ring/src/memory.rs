@@ -69,15 +69,15 @@ pub(crate) fn reserve(bytes: u64) -> Result<OwnedFd, MemoryError> {
     Ok(fd)
 }
 
-/// Fixes the size for ever, and the content for everybody who has not mapped it writable yet.
-pub(crate) fn seal(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), MemoryError> {
+/// Fixes the size for ever, and the content for everybody else.
+fn seal(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), MemoryError> {
     let refused = |source: rustix::io::Errno| MemoryError::Use { bytes, source: source.into() };
-    // Kernels before 5.1 do not know this seal; the trainer's map is read-only anyway.
+    // Kernels before 5.1 do not know this seal; who gets the text only reads it anyway.
     let _ = rustix::fs::fcntl_add_seals(fd, SealFlags::FUTURE_WRITE);
     rustix::fs::fcntl_add_seals(fd, SIZE).map_err(refused)
 }
 
-/// Fixes the size alone, for whoever has a descriptor to write by.
+/// Fixes the size alone: whoever has a descriptor may write.
 pub(crate) fn seal_size(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), MemoryError> {
     let refused = |source: rustix::io::Errno| MemoryError::Use { bytes, source: source.into() };
     rustix::fs::fcntl_add_seals(fd, SIZE).map_err(refused)

@@ -79,7 +79,7 @@ impl Ring {
             .map_err(|source| MemoryError::Use { bytes: total, source: source.into() })?;
         let mut head = regions.remove(0);
         write_header(head.bytes_mut(), slots, slot_bytes, start, description);
-        memory::seal(memory.as_fd(), total)?;
+        memory::seal_size(memory.as_fd(), total)?;
         Ok(Ring {
             shared: Arc::new(Shared { memory, slot_bytes, slots: Mutex::new(FreeList::new(regions)) }),
         })

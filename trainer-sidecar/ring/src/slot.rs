@@ -138,15 +138,18 @@ fn column(slot: &[u8], entry: &[u8], table_end: u64, rows: u64) -> Result<Column
 
 /// Offsets start at 0, never fall, and end within the data.
 fn check_offsets(offsets: &[i64], bytes: u64) -> Result<(), (&'static str, u64)> {
-    let mut previous = 0;
-    for (i, &offset) in offsets.iter().enumerate() {
-        if offset < previous || (i == 0 && offset != 0) {
-            return Err(("offset", offset as u64));
-        }
-        previous = offset;
+    let (first, last) = (*offsets.first().unwrap_or(&0), *offsets.last().unwrap_or(&0));
+    // A loop without a way out takes a fraction of the time.
+    let rising = offsets.windows(2).fold(true, |rising, pair| rising & (pair[0] <= pair[1]));
+    if first != 0 {
+        return Err(("offset", first as u64));
     }
-    if previous as u64 > bytes {
-        return Err(("last offset", previous as u64));
+    if !rising {
+        let fall = offsets.windows(2).find(|pair| pair[0] > pair[1]).map_or(0, |pair| pair[1]);
+        return Err(("offset", fall as u64));
+    }
+    if last as u64 > bytes {
+        return Err(("last offset", last as u64));
     }
     Ok(())
 }

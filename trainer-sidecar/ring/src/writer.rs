@@ -120,7 +120,7 @@ impl Oversize {
         let region = Region::map(memory.as_fd(), &[0, bytes as usize])
             .map_err(|source| MemoryError::Use { bytes, source: source.into() })?
             .remove(0);
-        memory::seal(memory.as_fd(), bytes)?;
+        memory::seal_size(memory.as_fd(), bytes)?;
         Ok(Oversize { slot, region, memory, header, columns })
     }
 

@@ -12,7 +12,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use penstock_ring::{Batch, Consumer, MAX_DIMS};
+use penstock_ring::{Access, Batch, Consumer, MAX_DIMS};
 
 use self::border::{Text, at, guarded, last_code, last_message, text};
 use crate::failure::{Failure, Kind};
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn penstock_open(
         // SAFETY: the caller's promise.
         let group = unsafe { text(group) }?;
         let request = Request::complete(request, socket, |name| std::env::var(name).ok())?;
-        let opened = registry::open(&request, group, Duration::from_millis(milliseconds))?;
+        let opened = registry::open(&request, group, Access::Read, Duration::from_millis(milliseconds))?;
         // SAFETY: the caller's promise.
         *unsafe { at(handle) }? = opened;
         Ok(())

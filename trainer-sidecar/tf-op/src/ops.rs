@@ -22,6 +22,8 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use penstock_ring::Access;
+
 use self::kernel::{Construction, Kernel, Run, compute, create, delete};
 use crate::api::{self, Api, Object, Status};
 use crate::failure::{Failure, Kind};
@@ -58,7 +60,9 @@ impl Kernel for Open {
     fn compute(&self, run: &mut Run) -> Result<(), Failure> {
         let request = Request::complete(&self.request, &self.socket, |name| std::env::var(name).ok())?;
         let handle = loop {
-            match registry::open(&request, &self.group, OPEN_DEADLINE) {
+            // A kernel that finds itself the only owner of a slice of a tensor writes into the slice, for
+            // TensorFlow forgets that the memory below it is not its own.
+            match registry::open(&request, &self.group, Access::Write, OPEN_DEADLINE) {
                 Err(failure) if failure.kind == Kind::Interrupted => {}
                 other => break other?,
             }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use penstock_ring::{Batch, Consumer, NextError};
+use penstock_ring::{Access, Batch, Consumer, NextError};
 
 use crate::failure::{Failure, Kind};
 use crate::request::Request;
@@ -71,9 +71,14 @@ impl Feed {
 }
 
 /// Opens the feed and gives it a number. A `group` of feeds can be cancelled together.
-pub(crate) fn open(request: &Request, group: &str, deadline: Duration) -> Result<u64, Failure> {
+pub(crate) fn open(
+    request: &Request,
+    group: &str,
+    access: Access,
+    deadline: Duration,
+) -> Result<u64, Failure> {
     check_cancelled(&table(), group, &request.name)?;
-    let consumer = Consumer::open(&request.socket, &request.json, deadline)
+    let consumer = Consumer::open_to(access, &request.socket, &request.json, deadline)
         .map_err(|error| Failure::open(&request.name, &error))?;
     let handle = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     let (name, rank, group_of_it) = (request.name.clone(), request.rank, group.to_owned());

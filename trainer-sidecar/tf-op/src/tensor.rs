@@ -4,6 +4,7 @@
 //! the tensor's buffer is the slot, and the slot goes back when the last tensor is gone. The one
 //! exception: a batch that takes the ring's last slot is copied and its slot returned at once. Else a
 //! pipeline that buffers as many batches as the ring has slots would wait for ever for itself.
+//! TensorFlow may write there: it works in place on a slice once that is all that is left of a tensor.
 //! Strings are always copied. *Knows nothing* of graphs.
 #![expect(unsafe_code, reason = "tensors are made over memory that TensorFlow releases by callback")]
 
@@ -70,7 +71,7 @@ impl Outputs {
         match view.offsets {
             Some(offsets) => self.strings(i, &dims, &view, offsets),
             None if copy || view.data.is_empty() => self.copy(i, want, &dims, &view),
-            None => self.share(i, want, &dims, &view, batch.clone()),
+            None => self.share(i, want, &dims, column, batch.clone()),
         }
     }
 
@@ -93,8 +94,8 @@ impl Outputs {
         let dims = [words.len() as i64];
         let token = Box::into_raw(Box::new(Token { words, _batch: batch, _feed: feed }));
         let dtype = tensorflow_type(DType::Int64);
-        // SAFETY: the words come first in the token, which lives until `forget` takes it back. TensorFlow
-        // does not write into buffers that it does not own.
+        // SAFETY: the words come first in the token, which lives until `forget` takes it back, and may be
+        // written.
         let tensor = unsafe {
             (self.api.new_tensor)(
                 dtype,
@@ -121,17 +122,17 @@ impl Outputs {
         i: usize,
         dtype: c_int,
         dims: &[i64],
-        view: &ColumnView<'_>,
+        column: usize,
         guard: Arc<Batch>,
     ) -> Result<(), Failure> {
-        let data = view.data.as_ptr().cast_mut().cast();
+        let data: Object = guard.pointer(column).cast();
+        let bytes = guard.column(column).data.len();
         let guard = Arc::into_raw(guard).cast_mut().cast();
         let rank = dims.len() as c_int;
         // SAFETY: the column lies in the mapping until `release` drops the guard, and has as many bytes
-        // as dims and type say. TensorFlow does not write into buffers that it does not own.
-        let tensor = unsafe {
-            (self.api.new_tensor)(dtype, dims.as_ptr(), rank, data, view.data.len(), release, guard)
-        };
+        // as dims and type say. It may be written: TensorFlow does so by a slice that it holds alone.
+        let tensor =
+            unsafe { (self.api.new_tensor)(dtype, dims.as_ptr(), rank, data, bytes, release, guard) };
         if tensor.is_null() {
             return Err(Failure::new(Kind::Fault, format!("TensorFlow made no tensor of output {i}")));
         }
@@ -170,7 +171,7 @@ impl Outputs {
             return Err(Failure::new(Kind::Fault, "TensorFlow's strings are not aligned"));
         }
         for (place, ends) in words.as_chunks_mut::<3>().0.iter_mut().zip(offsets.windows(2)) {
-            string::write(place, &view.data[ends[0] as usize..ends[1] as usize]);
+            string::write(place, view.data, ends[0] as usize..ends[1] as usize);
         }
         Ok(())
     }

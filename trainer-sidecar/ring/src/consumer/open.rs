@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::error::OpenError;
 use super::poll;
-use crate::map::ReadMap;
+use crate::map::{Access, ReadMap};
 use crate::memory::{self, MemoryError};
 use crate::message::{ToSidecar, ToTrainer};
 use crate::ring::{MAGIC, RING_HEADER, VERSION};
@@ -47,12 +47,13 @@ pub(super) fn map_ring(
     fd: &OwnedFd,
     slots: u32,
     slot_bytes: u64,
+    access: Access,
 ) -> Result<(ReadMap, String, usize), MemoryError> {
     let bytes =
         memory::size(fd.as_fd()).map_err(|source| MemoryError::Use { bytes: 0, source: source.into() })?;
     memory::check(fd.as_fd(), bytes.max(RING_HEADER))?;
     let used = |source: io::Error| MemoryError::Use { bytes, source };
-    let map = ReadMap::new(fd.as_fd(), bytes as usize).map_err(|error| used(error.into()))?;
+    let map = ReadMap::of(fd.as_fd(), bytes as usize, access).map_err(|error| used(error.into()))?;
     let strange = |what: &str| used(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
     let head = map.bytes(0..RING_HEADER as usize).ok_or_else(|| strange("no header"))?.to_vec();
     let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
