@@ -80,6 +80,19 @@ def test_strings_live_longer_than_their_slot(tf, produce):
         assert [text.decode() for text in texts.numpy()] == [expected[0], expected[3]]
 
 
+def test_a_slice_may_be_worked_on_in_place(tf, produce):
+    """Once it is all that is left of a column, TensorFlow writes the sum where the slice lies, in the slot."""
+    produce(steps=50, rows=64, slots=3)
+
+    def later(batch):
+        part = batch["c_int64"][32:]
+        with tf.control_dependencies([part]):
+            return part + 1
+
+    got = list(penstock.feed().tf().map(later).unbatch().as_numpy_iterator())
+    assert got == [row + 1 for step in range(50) for row in range(step * 64 + 32, step * 64 + 64)]
+
+
 def test_two_iterators_are_independent_and_close_only_themselves(tf, produce):
     produce(steps=6)
     dataset = penstock.feed().tf(prefetch=0)
@@ -125,10 +138,31 @@ def test_a_loop_in_a_function_sees_every_batch_and_a_clean_end(tf, produce):
     assert steps_of(penstock.feed().tf().take(3)) == [0, 1, 2]
 
 
+def test_an_iterator_goes_on_in_a_function_where_a_loop_left_it(tf, produce):
+    produce(steps=4)
+    dataset = penstock.feed().tf()
+    iterator = iter(dataset)
+    assert iterator.element_spec == dataset.element_spec
+
+    @tf.function
+    def following(iterator):
+        batch = next(iterator)
+        assert type(batch) is dict and {name: tensor.shape for name, tensor in batch.items()} == shapes
+        return batch["c_int64"][0]
+
+    shapes = {name: spec.shape for name, spec in dataset.element_spec.items()}
+    batch = next(iterator)
+    assert type(batch) is dict and {name: tensor.shape for name, tensor in batch.items()} == shapes
+    assert [int(batch["c_int64"][0]), *(int(following(iterator)) for _ in range(3))] == [0, 8, 16, 24]
+    with pytest.raises(tf.errors.OutOfRangeError):
+        following(iterator)
+
+
 def test_a_model_fits(tf, produce):
     produce(steps=12, rows=8)
     feed = penstock.feed()
     assert int(feed.tf().cardinality()) == 12
+    assert type(feed.tf().element_spec) is dict  # Keras takes any other for a leaf
     dataset = feed.tf().map(lambda batch: (batch["c_float32"] / 100.0, batch["c_bool"]))
     model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(1, activation="sigmoid")])
     model.compile("sgd", "binary_crossentropy")
