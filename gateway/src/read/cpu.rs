@@ -4,9 +4,19 @@
 //! nowhere else, for a corrupt file may drive a decoder to one. It knows nothing of what it runs.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
+use std::thread::available_parallelism;
 
-use tokio::sync::oneshot;
+use tokio::runtime::{Builder, Runtime};
+
+/// A thread a core, which sleep while there is nothing to do: a pool that spins before it sleeps takes the time from the
+/// threads that bring its next job.
+static POOL: LazyLock<Runtime> = LazyLock::new(|| {
+    let threads = available_parallelism().map_or(1, usize::from);
+    let pool =
+        Builder::new_current_thread().max_blocking_threads(threads).thread_name("penstock-cpu").build();
+    pool.expect("a runtime without I/O asks for nothing of the system")
+});
 
 /// A job fell over; the text is the panic's.
 #[derive(Debug, thiserror::Error)]
@@ -28,13 +38,10 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    let (done, result) = oneshot::channel();
-    rayon::spawn(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| Panicked::of(panic.as_ref()));
-        // A caller that stopped waiting wants no result.
-        let _unwanted = done.send(outcome);
-    });
-    result.await.unwrap_or_else(|_| Err(Panicked("the pool dropped the job".to_owned())))
+    POOL.spawn_blocking(job).await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => Panicked::of(panic.as_ref()),
+        Err(error) => Panicked(error.to_string()),
+    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
 //! Rows taken from lanes, made one batch.
 //!
 //! In: slices of decoded batches, and places in windows. Out: one record batch of those rows in that
-//! order, or the slices as they are. The promise: one slice alone is not copied, anything else is copied once. It
+//! order, or the slices as they are. The promise: one slice alone is not copied, slices and rows of wide columns are
+//! copied once, other rows of windows once more, when the window is put in order. It
 //! waits for nothing: call [`Gathered::batch`] on the CPU pool, unless the rows are in place.
+
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, BooleanArray, RecordBatchOptions};
-use arrow::compute::{cast, concat_batches, interleave, interleave_record_batch};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatchOptions};
+use arrow::compute::{cast, concat, concat_batches, interleave};
 use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -18,12 +22,29 @@ use super::ReadError;
 use super::mixed::Pattern;
 use super::share::Room;
 
-/// A window of a lane, decoded: the rows as they lie in files, and the order in which they are fed.
+/// A column of so many bytes a row stays where it lies until a step takes from it: to copy a row costs more than to find it,
+/// and a copy of the window would take as much memory again.
+const WIDE_BYTES: usize = 512;
+
+/// A window of a lane, decoded.
 pub(crate) struct Window {
-    pub(crate) batches: Vec<RecordBatch>,
-    /// For every position of the window, the batch and the row in it.
-    pub(crate) picks: Vec<(u32, u32)>,
-    pub(crate) _held: Held,
+    columns: Vec<Column>,
+    /// For every position of the window, the row that comes there; none where no column is asked for them.
+    picks: Vec<Pick>,
+    rows: usize,
+    _held: Held,
+}
+
+/// Which batch of a window, and which of its rows.
+type Pick = (u32, u32);
+
+/// A column of a window.
+enum Column {
+    /// In the order in which rows are fed. The window's rows are far apart for a step that takes some of every lane; a
+    /// column alone is near enough to put in order at once.
+    Ordered(ArrayRef),
+    /// By batch, as the rows lie in files.
+    Lying(Vec<ArrayRef>),
 }
 
 /// What a window gives back when its last row has been copied out: the slot that lets the lane read its next
@@ -34,6 +55,15 @@ pub(crate) type Held = (Option<OwnedSemaphorePermit>, Option<Room>);
 pub(crate) enum Taken {
     Rows(RecordBatch),
     Picks { window: Arc<Window>, range: Range<usize> },
+}
+
+impl Taken {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Rows(batch) => batch.num_rows(),
+            Self::Picks { range, .. } => range.len(),
+        }
+    }
 }
 
 /// The rows of one part of a step, not yet in one place.
@@ -49,6 +79,53 @@ pub(crate) struct Gathered {
     pub(crate) valid_rows: Option<u64>,
     /// Of the batch, that column included.
     pub(crate) schema: SchemaRef,
+}
+
+impl Window {
+    /// `permutation` says for every position which row comes there; without one they stay as they are. Takes the
+    /// memory of its largest narrow column beside that of the batches.
+    pub(super) fn new(
+        batches: Vec<RecordBatch>,
+        permutation: Option<&[u32]>,
+        held: Held,
+    ) -> Result<Self, ArrowError> {
+        let lying = batches.iter().enumerate();
+        let lying: Vec<(usize, usize)> =
+            lying.flat_map(|(index, batch)| (0..batch.num_rows()).map(move |row| (index, row))).collect();
+        let picks = match permutation {
+            Some(permutation) => permutation.iter().map(|&row| lying[row as usize]).collect(),
+            None => lying,
+        };
+        let count = batches.first().map_or(0, RecordBatch::num_columns);
+        let mut by_column: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(batches.len()); count];
+        for batch in batches {
+            let (_, columns, _) = batch.into_parts();
+            columns.into_iter().zip(&mut by_column).for_each(|(array, arrays)| arrays.push(array));
+        }
+        let columns = by_column.into_iter().map(|arrays| Column::new(arrays, &picks));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let rows = picks.len();
+        let is_lying = columns.iter().any(|column| matches!(column, Column::Lying(_)));
+        let kept = picks.into_iter().filter(|_| is_lying);
+        let picks = kept.map(|(batch, row)| (batch as u32, row as u32)).collect();
+        Ok(Self { columns, picks, rows, _held: held })
+    }
+
+    /// Positions of it.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+}
+
+impl Column {
+    fn new(arrays: Vec<ArrayRef>, picks: &[(usize, usize)]) -> Result<Self, ArrowError> {
+        let bytes = arrays.iter().map(|array| array.to_data().get_slice_memory_size());
+        if bytes.sum::<Result<usize, _>>()? >= picks.len().max(1) * WIDE_BYTES {
+            return Ok(Self::Lying(arrays));
+        }
+        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+        interleave(&arrays, picks).map(Self::Ordered)
+    }
 }
 
 impl Gathered {
@@ -91,51 +168,81 @@ pub(crate) fn join(schema: &SchemaRef, taken: &[Taken]) -> Result<RecordBatch, A
     if let [Taken::Rows(batch)] = taken {
         return Ok(batch.clone());
     }
-    match slices(taken) {
-        Some(slices) => concat_batches(schema, slices),
-        None => {
-            let (batches, picks) = places(taken);
-            interleave_record_batch(&batches, &picks)
-        }
+    if let Some(slices) = slices(taken) {
+        return concat_batches(schema, slices);
     }
+    let columns = (0..schema.fields().len()).map(|index| {
+        if let Some(ordered) = ordered(taken, index) {
+            let arrays: Vec<&dyn Array> = ordered.iter().map(AsRef::as_ref).collect();
+            return concat(&arrays);
+        }
+        let (arrays, picks) = places(taken, index);
+        let arrays: Vec<&dyn Array> = arrays.into_iter().map(AsRef::as_ref).collect();
+        interleave(&arrays, &picks)
+    });
+    batch(schema, columns.collect::<Result<_, _>>()?, taken.iter().map(Taken::rows).sum())
 }
 
 /// Rows of several datasets, put in order under a schema that is theirs but for nulls that only some may hold, and
 /// for what the items of lists are called.
 fn mix(schema: &SchemaRef, taken: &[Taken], order: &[usize]) -> Result<RecordBatch, ArrowError> {
-    let (batches, places) = places(taken);
-    let picks: Vec<(usize, usize)> = order.iter().map(|&row| places[row]).collect();
     let column = |(index, field): (usize, &FieldRef)| {
-        let parts = batches.iter().map(|batch| match batch.column(index) {
-            column if column.data_type() == field.data_type() => Ok(Arc::clone(column)),
-            column => cast(column, field.data_type()),
+        let (arrays, places) = places(taken, index);
+        let arrays = arrays.into_iter().map(|array| match array.data_type() == field.data_type() {
+            true => Ok(Arc::clone(array)),
+            false => cast(array, field.data_type()),
         });
-        let parts = parts.collect::<Result<Vec<_>, _>>()?;
-        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
-        interleave(&parts, &picks)
+        let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+        let picks: Vec<(usize, usize)> = order.iter().map(|&row| places[row]).collect();
+        interleave(&arrays, &picks)
     };
     let columns = schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>, _>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(order.len()));
+    batch(schema, columns, order.len())
+}
+
+fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }
 
-/// The batches that rows lie in; for every row, in order, which one it is and where.
-fn places(taken: &[Taken]) -> (Vec<&RecordBatch>, Vec<(usize, usize)>) {
-    let mut batches: Vec<&RecordBatch> = Vec::new();
+/// The rows of a column, if they are in order wherever they lie.
+fn ordered(taken: &[Taken], index: usize) -> Option<Vec<ArrayRef>> {
+    let arrays = taken.iter().map(|taken| match taken {
+        Taken::Rows(batch) => Some(Arc::clone(batch.column(index))),
+        Taken::Picks { window, range } => match &window.columns[index] {
+            Column::Ordered(array) => Some(array.slice(range.start, range.len())),
+            Column::Lying(_) => None,
+        },
+    });
+    arrays.collect()
+}
+
+/// The arrays that rows of a column lie in; for every row, in order, which one it is and where.
+fn places(taken: &[Taken], index: usize) -> (Vec<&ArrayRef>, Vec<(usize, usize)>) {
+    let mut arrays: Vec<&ArrayRef> = Vec::new();
     let mut picks: Vec<(usize, usize)> = Vec::new();
     for taken in taken {
-        let base = batches.len();
-        match taken {
+        let base = arrays.len();
+        let rows = match taken {
             Taken::Rows(batch) => {
-                batches.push(batch);
-                picks.extend((0..batch.num_rows()).map(|row| (base, row)));
+                arrays.push(batch.column(index));
+                0..batch.num_rows()
             }
-            Taken::Picks { window, range } => {
-                batches.extend(&window.batches);
-                let places = &window.picks[range.clone()];
-                picks.extend(places.iter().map(|&(batch, row)| (base + batch as usize, row as usize)));
-            }
-        }
+            Taken::Picks { window, range } => match &window.columns[index] {
+                Column::Ordered(array) => {
+                    arrays.push(array);
+                    range.clone()
+                }
+                Column::Lying(lying) => {
+                    arrays.extend(lying);
+                    let places = &window.picks[range.clone()];
+                    picks.extend(places.iter().map(|&(batch, row)| (base + batch as usize, row as usize)));
+                    continue;
+                }
+            },
+        };
+        picks.extend(rows.map(|row| (base, row)));
     }
-    (batches, picks)
+    (arrays, picks)
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::cache::held_bytes;
-use super::gather::{Held, Taken, Window, join};
+use super::gather::{Taken, Window, join};
 use super::rows::{Rows, Stripe};
 use super::source::Area;
 use super::{ReadError, Source, cpu};
@@ -26,12 +26,28 @@ pub(crate) struct Lane {
     held: Option<Span>,
 }
 
+/// What lanes of one stream take turns at.
+#[derive(Clone)]
+pub(crate) struct Turns {
+    /// Windows to read ahead.
+    spare: Arc<Semaphore>,
+    /// Putting a window in order, which takes memory beside it.
+    order: Arc<Semaphore>,
+}
+
 /// A stretch of a lane in memory.
 enum Span {
     /// Wanted rows in their order, and how many of them were taken.
     Rows { batch: RecordBatch, taken: usize },
     /// All rows of a window that begins at a position.
     Window { first: u64, window: Arc<Window> },
+}
+
+impl Turns {
+    /// For lanes that may decode so many windows ahead, all together.
+    pub(crate) fn new(spare: usize) -> Self {
+        Self { spare: Arc::new(Semaphore::new(spare)), order: Arc::new(Semaphore::new(1)) }
+    }
 }
 
 impl Lane {
@@ -57,13 +73,13 @@ impl Lane {
     }
 
     /// Reads the windows of a lane, beginning with the one that holds `position`. A window is read when the
-    /// one before was dropped, or with a permit of `spare`.
+    /// one before was dropped, or with a spare one's permit.
     pub(crate) fn windowed(
         source: &Arc<Source>,
         tasks: &mut JoinSet<()>,
         lane: u32,
         position: u64,
-        spare: Arc<Semaphore>,
+        turns: Turns,
     ) -> Self {
         let shared = Arc::clone(source);
         Self::spawn(source, tasks, |spans| async move {
@@ -73,7 +89,7 @@ impl Lane {
             let all = first..shared.epoch().lane_rows(lane);
             let mut rows = Tail::new(Rows::new(Arc::clone(&shared), Area::Lane(lane), all, Stripe::WHOLE));
             loop {
-                let slot = either(&own, &spare).await;
+                let slot = either(&own, &turns.spare).await;
                 let source = Arc::clone(&shared);
                 // Shuffling a window is work, too.
                 let plan = cpu::run(move || source.epoch().window(lane, index)).await?;
@@ -83,8 +99,11 @@ impl Lane {
                 }
                 let batches = rows.take(count).await?;
                 let held = (Some(slot), shared.share().excess(bytes_of(&batches)).await?);
-                let window =
-                    cpu::run(move || Window::new(batches, plan.permutation.as_deref(), held)).await?;
+                let window = {
+                    let _turn = turns.order.acquire().await;
+                    cpu::run(move || Window::new(batches, plan.permutation.as_deref(), held)).await?
+                };
+                let window = window.map_err(ReadError::Gather)?;
                 let span = Span::Window { first: plan.positions.start, window: Arc::new(window) };
                 if spans.send(Ok(span)).await.is_err() {
                     return Ok(());
@@ -106,6 +125,7 @@ impl Lane {
         Self::spawn(source, tasks, |spans| async move {
             let batches = Tail::new(rows).take(count).await?;
             let window = cpu::run(move || Window::new(batches, Some(&picks), (None, None))).await?;
+            let window = window.map_err(ReadError::Gather)?;
             // Nobody takes what nobody waits for.
             let _unwanted = spans.send(Ok(Span::Window { first: 0, window: Arc::new(window) })).await;
             Ok(())
@@ -156,7 +176,7 @@ impl Lane {
                     }
                 }
                 Span::Window { first, window } => {
-                    let behind = first + window.picks.len() as u64;
+                    let behind = first + window.rows() as u64;
                     if at < behind {
                         let upto = end.min(behind);
                         let range = (at - first) as usize..(upto - first) as usize;
@@ -182,22 +202,6 @@ impl Lane {
         let copied = cpu::run(move || join(&schema, &[last])).await?;
         into.push(Taken::Rows(copied.map_err(ReadError::Gather)?));
         Ok(())
-    }
-}
-
-impl Window {
-    /// `permutation` says for every position which row comes there; without one they stay as they are.
-    fn new(batches: Vec<RecordBatch>, permutation: Option<&[u32]>, held: Held) -> Self {
-        let places: Vec<(u32, u32)> = batches
-            .iter()
-            .zip(0u32..)
-            .flat_map(|(batch, index)| (0..batch.num_rows()).map(move |row| (index, row as u32)))
-            .collect();
-        let picks = match permutation {
-            Some(permutation) => permutation.iter().map(|&row| places[row as usize]).collect(),
-            None => places,
-        };
-        Self { batches, picks, _held: held }
     }
 }
 

@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use penstock_proto::Effort;
 use penstock_proto::feed::VALID_COLUMN;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::gather::{Gathered, Taken};
-use super::lane::Lane;
+use super::lane::{Lane, Turns};
 use super::pulled::Pulled;
 use super::rows::Stripe;
 use super::source::Area;
@@ -35,8 +34,8 @@ pub(crate) struct Steps {
     /// What [`Origin::Elsewhere`] points at.
     pulled: Vec<Pulled>,
     tasks: JoinSet<()>,
-    /// Windows that lanes may decode ahead.
-    spare: Arc<Semaphore>,
+    /// Of the lanes that are read here.
+    turns: Turns,
     step: u64,
     current: Option<Current>,
     /// How long lanes that are decoded here were waited for since that was asked last.
@@ -69,7 +68,7 @@ impl Steps {
     ) -> Self {
         let schema = if pad { with_valid(source.schema()) } else { Arc::clone(source.schema()) };
         let mut tasks = JoinSet::new();
-        let spare = Arc::new(Semaphore::new(source.share().spare_windows()));
+        let turns = Turns::new(source.share().spare_windows());
         let elsewhere = |lane| pulled.iter().position(|of| of.lanes().binary_search(&lane).is_ok());
         let lanes = match partition.step(first) {
             Some(StepShare::Lanes(pieces)) => pieces
@@ -78,7 +77,7 @@ impl Steps {
                     Some(place) => Origin::Elsewhere(place),
                     None => {
                         let from = piece.positions.start;
-                        Origin::Here(open_lane(&source, &mut tasks, piece, first, from, &spare))
+                        Origin::Here(open_lane(&source, &mut tasks, piece, first, from, &turns))
                     }
                 })
                 .collect(),
@@ -93,7 +92,7 @@ impl Steps {
             lanes,
             pulled,
             tasks,
-            spare,
+            turns,
             step: first,
             current: None,
             waited,
@@ -204,7 +203,7 @@ impl Steps {
             }
             let piece = self.partition.piece(other, step);
             let from = if other == place { position } else { piece.positions.start };
-            let lane = open_lane(&self.source, &mut self.tasks, piece, step, from, &self.spare);
+            let lane = open_lane(&self.source, &mut self.tasks, piece, step, from, &self.turns);
             self.lanes[other] = Origin::Here(lane);
         }
     }
@@ -243,11 +242,11 @@ fn open_lane(
     piece: Piece,
     step: u64,
     from: u64,
-    spare: &Arc<Semaphore>,
+    turns: &Turns,
 ) -> Lane {
     let Piece { lane, positions } = piece;
     if source.need().has_windows {
-        return Lane::windowed(source, tasks, lane, from, Arc::clone(spare));
+        return Lane::windowed(source, tasks, lane, from, turns.clone());
     }
     let run = source.epoch().run(lane, step);
     let stripe =

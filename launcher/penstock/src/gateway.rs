@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     ticket_key_file: Option<PathBuf>,
 
-    /// What all streams together may hold, and what was decoded for them [default: 512MiB].
+    /// What all streams together may hold, and what was decoded for them [default: 1GiB].
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
 
@@ -295,7 +295,7 @@ mod tests {
         assert!(refuse(Raw { datasets: vec!["x".into()], ..raw() }).contains("write NAME=URI"));
         let some = || vec!["x=y".to_owned()];
         assert!(refuse(Raw { datasets: some(), memory: Some("lots".into()), ..raw() }).contains("512MiB"));
-        let more = Raw { datasets: some(), cache: Some("1GiB".into()), ..raw() };
+        let more = Raw { datasets: some(), cache: Some("2GiB".into()), ..raw() };
         assert!(refuse(more).contains("lower --cache"));
         let absent = Some(PathBuf::from("absent.key"));
         assert!(refuse(Raw { datasets: some(), ticket_key_file: absent, ..raw() }).contains("absent.key"));

@@ -148,7 +148,10 @@ class Daemons:
 
     def _new_gateway(self, served: Served) -> Daemon:
         datasets = [argument for name, uri in served for argument in ("--dataset", f"{name}={uri}")]
-        return Daemon("gateway", ["gateway", "--listen", "127.0.0.1:0", *datasets], self._directory())
+        directory = self._directory()
+        socket = directory / f"gateway-{time.monotonic_ns()}.sock"
+        listen = ["--listen", "127.0.0.1:0", "--unix-socket", str(socket)]
+        return Daemon("gateway", ["gateway", *listen, *datasets], directory)
 
     def give_back_sidecar(self) -> None:
         """The reverse of :meth:`take_sidecar`."""

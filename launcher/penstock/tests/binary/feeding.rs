@@ -54,7 +54,7 @@ fn tasks_find_their_feed_and_its_metrics_are_kept() {
     let sidecars = |index| {
         let long = bed.path("run").as_os_str().len() > 60;
         assert!(!long, "the bed's own path is short");
-        format!("{run}/sidecars/worker-{index}.sock")
+        format!("{run}/sockets/worker-{index}.sock")
     };
     assert_eq!(
         bed.read("env.1"),

@@ -17,6 +17,8 @@ use crate::topology::{TaskId, Topology};
 
 /// Below the current directory, unless `--run-dir` says otherwise.
 const RUNS: &str = "penstock-runs";
+/// Beside those of sidecars, none of which is called so.
+const GATEWAY_SOCKET: &str = "gateway.sock";
 /// A Unix socket's path has 107 bytes; a margin for what a daemon appends to it while it binds.
 const SOCKET_PATH_BYTES: usize = 90;
 
@@ -46,14 +48,15 @@ impl RunDir {
             None => fresh(&job.name, now)?,
         };
         make(&path.join("logs"), 0o755)?;
-        let own = path.join("sidecars");
-        let name_bytes = topology.tasks.iter().map(|task| socket_name(task.id).len()).max().unwrap_or(0);
+        let own = path.join("sockets");
+        let names = topology.tasks.iter().map(|task| socket_name(task.id).len());
+        let name_bytes = names.max().unwrap_or(0).max(GATEWAY_SOCKET.len());
         let (sockets, short) = if own.as_os_str().len() + 1 + name_bytes <= SOCKET_PATH_BYTES {
             (own, None)
         } else {
             let fail = |source| RunDirError::Make { path: std::env::temp_dir(), source };
             let short = tempfile::Builder::new().prefix("penstock-").tempdir().map_err(fail)?;
-            (short.path().join("sidecars"), Some(short))
+            (short.path().join("sockets"), Some(short))
         };
         make(&sockets, 0o700)?;
         Ok(Self { path, sockets, _short: short })
@@ -65,6 +68,10 @@ impl RunDir {
 
     pub(super) fn socket(&self, task: TaskId) -> PathBuf {
         self.sockets.join(socket_name(task))
+    }
+
+    pub(super) fn gateway_socket(&self) -> PathBuf {
+        self.sockets.join(GATEWAY_SOCKET)
     }
 
     /// A new key for the job's gateways, 32 random bytes in hexadecimal.

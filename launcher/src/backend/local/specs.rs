@@ -16,6 +16,8 @@ use crate::topology::{Role, Task, TaskId, Topology};
 /// One gateway serves all inputs of the job.
 pub(super) fn gateway(job: &Job, setup: &Setup, directory: &RunDir, key: &Path) -> Spec {
     let mut args = vec!["gateway".to_owned(), "--listen=127.0.0.1:0".to_owned()];
+    // By which it lends batches to the sidecars, for a third of what TCP costs.
+    args.push(format!("--unix-socket={}", directory.gateway_socket().display()));
     args.extend(job.inputs.iter().map(|(name, uri)| format!("--dataset={name}={uri}")));
     args.push(format!("--ticket-key-file={}", key.display()));
     daemon(job, setup, "gateway".to_owned(), directory.log("gateway"), args)
