@@ -120,7 +120,9 @@ impl Window {
 impl Column {
     fn new(arrays: Vec<ArrayRef>, picks: &[(usize, usize)]) -> Result<Self, ArrowError> {
         let bytes = arrays.iter().map(|array| array.to_data().get_slice_memory_size());
-        if bytes.sum::<Result<usize, _>>()? >= picks.len().max(1) * WIDE_BYTES {
+        let bytes = bytes.sum::<Result<usize, _>>()?;
+        // Strings of a window may be more than their offsets can count.
+        if bytes >= picks.len().max(1) * WIDE_BYTES || i32::try_from(bytes).is_err() {
             return Ok(Self::Lying(arrays));
         }
         let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();

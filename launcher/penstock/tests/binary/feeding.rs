@@ -70,8 +70,8 @@ fn tasks_find_their_feed_and_its_metrics_are_kept() {
     assert_eq!(
         bed.read("gateway.args").trim(),
         format!(
-            "gateway --listen=127.0.0.1:0 --dataset=test=/data/test --dataset=train=/data/train \
-             --ticket-key-file={run}/ticket.key --admin=127.0.0.1:0 --exit-with={me}"
+            "gateway --listen=127.0.0.1:0 --unix-socket={run}/sockets/gateway.sock --dataset=test=/data/test \
+             --dataset=train=/data/train --ticket-key-file={run}/ticket.key --admin=127.0.0.1:0 --exit-with={me}"
         )
     );
     let mut lines: Vec<_> = bed.read("sidecars").lines().map(str::to_owned).collect();
