@@ -24,7 +24,7 @@ use super::share::Room;
 
 /// A column of so many bytes a row stays where it lies until a step takes from it: to copy a row costs more than to find it,
 /// and a copy of the window would take as much memory again.
-const WIDE_BYTES: usize = 512;
+pub(super) const WIDE_BYTES: usize = 512;
 
 /// A window of a lane, decoded.
 pub(crate) struct Window {

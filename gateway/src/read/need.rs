@@ -9,6 +9,7 @@ use parquet::basic::Compression;
 use parquet::file::metadata::RowGroupMetaData;
 
 use super::Passing;
+use super::gather::WIDE_BYTES;
 use crate::dataset::{Projection, Snapshot};
 use crate::partition::Partition;
 use crate::plan::Plan;
@@ -33,7 +34,7 @@ const PARTS: u64 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Need {
     /// Bytes it cannot do without: of every lane what its decoder holds and two batches, a window
-    /// where there are windows, as much again for the one that is put in order, and the parts on their way out.
+    /// where there are windows, a narrow column of the one that is put in order, and the parts on their way out.
     pub(crate) bytes: u64,
     /// Bytes of one window of a lane; 0 without windows. One more lets a lane decode ahead.
     pub(crate) window_bytes: u64,
@@ -86,7 +87,9 @@ impl Need {
         let window_bytes = plan.window_rows().map_or(0, |rows| rows.saturating_mul(row_bytes + PICK_BYTES));
         let part_bytes = part_bytes.max(part_rows.saturating_mul(row_bytes));
         let held = lanes.saturating_mul(batch_bytes.saturating_mul(2).saturating_add(window_bytes));
-        let held = held.saturating_add(window_bytes);
+        let narrow = row_bytes.min(WIDE_BYTES as u64);
+        let ordering = plan.window_rows().map_or(0, |rows| rows.saturating_mul(narrow));
+        let held = held.saturating_add(ordering);
         Self {
             bytes: held.saturating_add(open).saturating_add(part_bytes.saturating_mul(PARTS)),
             window_bytes,
