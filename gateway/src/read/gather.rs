@@ -106,8 +106,11 @@ impl Window {
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let rows = picks.len();
         let is_lying = columns.iter().any(|column| matches!(column, Column::Lying(_)));
-        let kept = picks.into_iter().filter(|_| is_lying);
-        let picks = kept.map(|(batch, row)| (batch as u32, row as u32)).collect();
+        let picks = if is_lying {
+            picks.into_iter().map(|(batch, row)| (batch as u32, row as u32)).collect()
+        } else {
+            Vec::new()
+        };
         Ok(Self { columns, picks, rows, _held: held })
     }
 
@@ -190,9 +193,9 @@ pub(crate) fn join(schema: &SchemaRef, taken: &[Taken]) -> Result<RecordBatch, A
 fn mix(schema: &SchemaRef, taken: &[Taken], order: &[usize]) -> Result<RecordBatch, ArrowError> {
     let column = |(index, field): (usize, &FieldRef)| {
         let (arrays, places) = places(taken, index);
-        let arrays = arrays.into_iter().map(|array| match array.data_type() == field.data_type() {
-            true => Ok(Arc::clone(array)),
-            false => cast(array, field.data_type()),
+        let arrays = arrays.into_iter().map(|array| match array {
+            array if array.data_type() == field.data_type() => Ok(Arc::clone(array)),
+            array => cast(array, field.data_type()),
         });
         let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
         let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
