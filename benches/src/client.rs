@@ -47,6 +47,11 @@ pub(crate) fn rate(runs: &[Run]) -> f64 {
     median(runs.iter().map(|run| run.read.gigabytes_a_second()))
 }
 
+/// The median wall seconds.
+pub(crate) fn seconds(runs: &[Run]) -> f64 {
+    median(runs.iter().map(|run| run.read.seconds))
+}
+
 /// The median CPU seconds of the server.
 pub(crate) fn server_cpu(runs: &[Run]) -> f64 {
     median(runs.iter().map(|run| run.server_cpu_s))
@@ -64,6 +69,14 @@ pub(crate) fn make_data(name: &str) -> Result<TempDir> {
     let made = made.with_context(|| format!("cannot run {name}"))?;
     ensure!(made.success(), "{name} ended with {made}");
     Ok(directory)
+}
+
+/// Runs a script that makes something in a directory; what it printed.
+pub(crate) fn output(name: &str, directory: &Path) -> Result<Vec<u8>> {
+    let output = Command::new(python()).arg(script(name)).arg(directory).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot run {name}"))?;
+    ensure!(output.status.success(), "{name} ended with {}", output.status);
+    Ok(output.stdout)
 }
 
 /// The interpreter that has pyarrow and penstock; `make bench` names it.

@@ -4,22 +4,22 @@
 //! `tf.data.Dataset`, which touches a byte a batch; ids, shapes, types and values are checked. A tool that is not to be had,
 //! fails or feeds something else is said so. What tools reach on their own, as numpy, stands beside it; nothing is held to that.
 
-mod decode;
 mod feeder;
 mod figures;
 mod tree;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use self::decode::Decoded;
 use self::feeder::{AsNumpy, Fed, Loop, Tool};
 use crate::client;
+use crate::floor::{self, Decoded};
 use crate::report::Report;
+use crate::sets::{self, Set};
 
 /// What a tool may use of each set, and of its arrays alone.
 const SECONDS: u64 = 5;
@@ -46,15 +46,6 @@ const TOOLS: &[(&str, &str, Option<&str>)] = &[
     ("torch DataLoader", "torch_loader", Some("torch")),
 ];
 
-/// One set, as the scripts describe it.
-#[derive(Debug, Deserialize)]
-struct Set {
-    name: String,
-    rows: u64,
-    row_bytes: u64,
-    lists: bool,
-}
-
 /// What came of one set; also what the plot is made of.
 #[derive(Debug, Serialize)]
 struct Fair {
@@ -67,8 +58,7 @@ struct Fair {
 
 pub(crate) fn run() -> Result<Report> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-    let data = target.join("bench/feed-sets");
-    let sets: Vec<Set> = serde_json::from_slice(&python("feed/make_data.py", &data)?)?;
+    let (data, sets) = sets::make()?;
     let tools = tools(&target.join("bench-peers"))?;
     let mut fairs = Vec::new();
     for set in &sets {
@@ -77,7 +67,7 @@ pub(crate) fn run() -> Result<Report> {
         fairs.push(fair);
     }
     draw(&fairs, &target)?;
-    let transport = decode::transport()?;
+    let transport = floor::unix_socket()?;
     let mut lines = Vec::new();
     for fair in &fairs {
         lines.extend(figures::lines(fair, transport)?);
@@ -92,18 +82,6 @@ pub(crate) fn run() -> Result<Report> {
     })
 }
 
-/// Runs a script that makes something in a directory; what it printed.
-fn python(script: &str, directory: &Path) -> Result<Vec<u8>> {
-    let output = Command::new(client::python())
-        .arg(client::script(script))
-        .arg(directory)
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot run {script}"))?;
-    ensure!(output.status.success(), "{script} ended with {}", output.status);
-    Ok(output.stdout)
-}
-
 /// All tools, those without an environment with the reason.
 fn tools(directory: &Path) -> Result<Vec<Tool>> {
     #[derive(Deserialize)]
@@ -113,7 +91,7 @@ fn tools(directory: &Path) -> Result<Vec<Tool>> {
         Missing(String),
     }
     let mut found: BTreeMap<String, Found> =
-        serde_json::from_slice(&python("feed/environments.py", directory)?)?;
+        serde_json::from_slice(&client::output("feed/environments.py", directory)?)?;
     let mut interpreter = |environment: Option<&str>| match environment.map(|name| found.remove(name)) {
         None => Ok(client::python().display().to_string()),
         Some(Some(Found::Python(python))) => Ok(python),
@@ -128,8 +106,7 @@ fn tools(directory: &Path) -> Result<Vec<Tool>> {
 
 /// Feeds one set by every tool, in rounds.
 fn fair(set: &Set, tools: &[Tool], data: &Path) -> Result<Fair> {
-    let files = files(&data.join(&set.name))?;
-    let decoded = decode::alone(&files, set.lists, set.rows, set.row_bytes)?;
+    let decoded = floor::decode(&set.files(data)?, set.lists, set.rows, set.row_bytes)?;
     let mut runs: Vec<Vec<Fed>> = vec![Vec::new(); tools.len()];
     let mut absent = BTreeMap::new();
     for _ in 0..RUNS {
@@ -161,12 +138,6 @@ fn fair(set: &Set, tools: &[Tool], data: &Path) -> Result<Fair> {
     }
     fed.sort_by(|one, other| other.rows_a_second.total_cmp(&one.rows_a_second));
     Ok(Fair { set: set.name.clone(), decoded, fed, absent })
-}
-
-fn files(directory: &Path) -> Result<Vec<PathBuf>> {
-    let entries =
-        std::fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
-    entries.map(|entry| Ok(entry?.path())).collect()
 }
 
 /// Draws `benches/feed.png`, where matplotlib is to be had.

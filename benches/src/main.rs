@@ -12,13 +12,16 @@ mod decode;
 mod feed;
 mod fleet;
 mod flight;
+mod floor;
 mod hdfs;
+mod local;
 mod median;
 mod peer;
 mod plan;
 mod readers;
 mod receive;
 mod report;
+mod sets;
 mod trainer;
 mod wire;
 
@@ -40,6 +43,7 @@ const BENCHES: &[(&str, Bench)] = &[
     ("fleet", fleet::run),
     ("flight", flight::run),
     ("hdfs", hdfs::run),
+    ("local", local::run),
     ("plan", plan::run),
     ("readers", readers::run),
     ("receive", receive::run),

@@ -17,7 +17,7 @@ use crate::peer::Peer;
 use crate::report::{Line, Report};
 use crate::wire::{KINDS, Kind, RUN_BYTES, write};
 
-pub(crate) use self::reader::{READ, feed, read, tickets, world};
+pub(crate) use self::reader::{READ, feed, feed_by, read, tickets, world};
 
 /// Interleaved runs a figure is the median of.
 const RUNS: usize = 7;

@@ -15,10 +15,10 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Set;
 use super::tree::{Seen, Watch};
 use crate::client;
 use crate::median::median;
+use crate::sets::Set;
 
 /// Until imports, servers and conversions are done.
 const PREPARATION: Duration = Duration::from_secs(900);

@@ -24,7 +24,12 @@ pub(super) fn stream(address: &str) -> Result<Read> {
 
 /// Reads a feed, given as JSON, of one rank with our client.
 pub(crate) fn feed(address: &str, command: &str) -> Result<Read> {
-    spawn(&["feed", address, command])
+    feed_by(address, address, command)
+}
+
+/// The same, by another way than it is asked for.
+pub(crate) fn feed_by(address: &str, way: &str, command: &str) -> Result<Read> {
+    spawn(&["feed", address, way, command])
 }
 
 /// Reads a feed, given as JSON without a rank, so many times: all its ranks at once, each on a connection of its own.
@@ -60,11 +65,11 @@ pub(crate) fn read(arguments: &[String]) -> Result<()> {
             let received = runtime.block_on(task)??;
             (received.rows, received.bytes)
         }
-        ["feed", address, command] => {
-            let (address, command) = (address.to_owned(), command.to_owned());
+        ["feed", address, way, command] => {
+            let (address, way, command) = (address.to_owned(), way.to_owned(), command.to_owned());
             let task = runtime.spawn(async move {
                 let ticket = tickets(&address, command).await?.swap_remove(0);
-                anyhow::Ok(penstock_sidecar::probe::receive(&address, &ticket).await?)
+                anyhow::Ok(penstock_sidecar::probe::receive(&way, &ticket).await?)
             });
             let received = runtime.block_on(task)??;
             (received.rows, received.bytes)

@@ -16,7 +16,7 @@ use super::queue::{Messages, Sender, Unsent, queue};
 use super::resolve::Resolved;
 use super::served::{Served, Walk};
 use super::{Gateway, unwritable};
-use crate::encode::{Encoder, Message, encoded_bytes};
+use crate::encode::{Encoder, Message};
 use crate::partition::Partition;
 use crate::read::{Gathered, Pulled, Room, Share, on_cpu};
 
@@ -189,7 +189,7 @@ impl OpenStream {
             let (rows, is_last, effort) = (part.rows, part.more == 0, self.walk.take_effort());
             let encoder = self.encoder;
             // Plain messages copy nothing: without rows to put together the pool costs more than the work.
-            let in_place = if self.compresses { None } else { in_place(&part) };
+            let in_place = if self.compresses { None } else { part.in_place(WORTH_BYTES) };
             let (encoder, messages) = match in_place {
                 Some(batches) => encode(encoder, batches, part.step, part.more, effort),
                 None => {
@@ -211,17 +211,6 @@ impl OpenStream {
         let end = self.encoder.note(Note::End { steps: self.total_steps }).map_err(|e| unwritable(&e))?;
         sender.send(end).await
     }
-}
-
-/// The batches of a part that need not be put together.
-fn in_place(part: &Gathered) -> Option<Vec<RecordBatch>> {
-    let batches = part.in_place()?;
-    let is_worth_it = match batches.len() {
-        0 => false,
-        1 => true,
-        _ => batches.iter().all(|batch| encoded_bytes(batch) >= WORTH_BYTES),
-    };
-    is_worth_it.then(|| batches.into_iter().cloned().collect())
 }
 
 /// Gathers a part and writes it.

@@ -4,10 +4,15 @@
 //! the very version that the snapshot listed, or the fetch fails; neighbouring ranges cost one request.
 //! It knows no Parquet.
 
+use std::fs::File as Disk;
+use std::io;
 use std::ops::Range;
 
 use bytes::Bytes;
-use object_store::{GetOptions, coalesce_ranges};
+use object_store::{Error, GetOptions, GetResult, GetResultPayload, coalesce_ranges};
+use rustix::buffer::spare_capacity;
+use rustix::io::{Errno, pread};
+use tokio::task::spawn_blocking;
 
 use super::ReadError;
 use crate::dataset::File;
@@ -28,10 +33,10 @@ pub(crate) async fn fetch(file: &File, ranges: &[Range<u64>]) -> Result<Vec<Byte
             version: meta.version.clone(),
             ..GetOptions::default()
         };
-        async move { file.store.get_opts(&meta.location, options).await?.bytes().await }
+        async move { whole(file.store.get_opts(&meta.location, options).await?).await }
     };
     let fetched = coalesce_ranges(ranges, get, COALESCE_BYTES).await.map_err(|source| match source {
-        object_store::Error::Precondition { .. } | object_store::Error::NotFound { .. } => {
+        Error::Precondition { .. } | Error::NotFound { .. } => {
             ReadError::Changed { file: file.to_string(), source: source.into() }
         }
         source => ReadError::Store { file: file.to_string(), source: source.into() },
@@ -44,4 +49,34 @@ pub(crate) async fn fetch(file: &File, ranges: &[Range<u64>]) -> Result<Vec<Byte
         }
         None => Ok(fetched),
     }
+}
+
+/// All bytes of an answer. Those of a file on this machine are read here: object_store would write zeros first to where it
+/// reads them.
+async fn whole(answer: GetResult) -> Result<Bytes, Error> {
+    let (file, path) = match answer.payload {
+        GetResultPayload::File(file, path) => (file, path),
+        payload @ GetResultPayload::Stream(_) => return GetResult { payload, ..answer }.bytes().await,
+    };
+    let read = spawn_blocking(move || read(&file, answer.range)).await?;
+    read.map_err(|source| Error::Generic {
+        store: "the local disk",
+        source: format!("{}: {source}", path.display()).into(),
+    })
+}
+
+/// As many bytes of a range as there are.
+fn read(file: &Disk, range: Range<u64>) -> io::Result<Bytes> {
+    let wanted = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+    let mut bytes = Vec::with_capacity(wanted);
+    while bytes.len() < wanted {
+        let offset = range.start + bytes.len() as u64;
+        match pread(file, spare_capacity(&mut bytes), offset) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    bytes.truncate(wanted);
+    Ok(bytes.into())
 }

@@ -5,6 +5,7 @@
 //! copied once, other rows of windows once more, when the window is put in order. It
 //! waits for nothing: call [`Gathered::batch`] on the CPU pool, unless the rows are in place.
 
+mod copy;
 #[cfg(test)]
 mod tests;
 
@@ -12,15 +13,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatchOptions};
-use arrow::compute::{cast, concat, concat_batches, interleave};
+use arrow::compute::{cast, interleave};
 use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use tokio::sync::OwnedSemaphorePermit;
 
+use self::copy::{Piece, copy};
 use super::ReadError;
 use super::mixed::Pattern;
 use super::share::Room;
+use crate::encode::encoded_bytes;
 
 /// A column of so many bytes a row stays where it lies until a step takes from it: to copy a row costs more than to find it,
 /// and a copy of the window would take as much memory again.
@@ -51,17 +54,23 @@ enum Column {
 /// one, and room if it is larger than was foreseen.
 pub(crate) type Held = (Option<OwnedSemaphorePermit>, Option<Room>);
 
-/// Some neighbouring rows of a lane.
+/// Some neighbouring rows of a lane. No batch is cut before it is known to be sent in pieces: to cut many columns costs
+/// more than to copy a few rows of them.
 pub(crate) enum Taken {
-    Rows(RecordBatch),
+    Rows { batch: Arc<RecordBatch>, range: Range<usize> },
     Picks { window: Arc<Window>, range: Range<usize> },
 }
 
 impl Taken {
+    /// A batch that is taken whole.
+    pub(super) fn all(batch: RecordBatch) -> Self {
+        let range = 0..batch.num_rows();
+        Self::Rows { batch: Arc::new(batch), range }
+    }
+
     fn rows(&self) -> usize {
         match self {
-            Self::Rows(batch) => batch.num_rows(),
-            Self::Picks { range, .. } => range.len(),
+            Self::Rows { range, .. } | Self::Picks { range, .. } => range.len(),
         }
     }
 }
@@ -134,10 +143,23 @@ impl Column {
 }
 
 impl Gathered {
-    /// The rows where they lie, if that is in their order and needs nothing beside it.
-    pub(crate) fn in_place(&self) -> Option<Vec<&RecordBatch>> {
-        let is_as_taken = self.pattern.is_none() && self.valid_rows.is_none();
-        is_as_taken.then(|| slices(&self.taken)).flatten()
+    /// The rows where they lie, if that is in their order, needs nothing beside it, and is one piece or pieces of about
+    /// `worth` bytes each at least.
+    pub(crate) fn in_place(&self, worth: u64) -> Option<Vec<RecordBatch>> {
+        if self.pattern.is_some() || self.valid_rows.is_some() {
+            return None;
+        }
+        let pieces: Vec<_> = self.taken.iter().map(lying).collect::<Option<_>>()?;
+        let is_worth_it = match pieces.as_slice() {
+            [] => false,
+            [_] => true,
+            several => several.iter().all(|(batch, range)| {
+                let rows = u128::try_from(batch.num_rows()).unwrap_or(1);
+                u128::from(encoded_bytes(batch)) * range.len() as u128 >= u128::from(worth) * rows
+            }),
+        };
+        is_worth_it
+            .then(|| pieces.iter().map(|(batch, range)| batch.slice(range.start, range.len())).collect())
     }
 
     /// Puts the rows into one batch.
@@ -159,27 +181,25 @@ impl Gathered {
     }
 }
 
-/// The batches of rows none of which is of a window.
-fn slices(taken: &[Taken]) -> Option<Vec<&RecordBatch>> {
-    let slices = taken.iter().map(|taken| match taken {
-        Taken::Rows(batch) => Some(batch),
+/// Rows that are of no window.
+fn lying(taken: &Taken) -> Option<(&RecordBatch, &Range<usize>)> {
+    match taken {
+        Taken::Rows { batch, range } => Some((batch, range)),
         Taken::Picks { .. } => None,
-    });
-    slices.collect()
+    }
 }
 
 /// Joins rows in order.
 pub(crate) fn join(schema: &SchemaRef, taken: &[Taken]) -> Result<RecordBatch, ArrowError> {
-    if let [Taken::Rows(batch)] = taken {
-        return Ok(batch.clone());
+    if let [Taken::Rows { batch, range }] = taken {
+        return Ok(batch.slice(range.start, range.len()));
     }
-    if let Some(slices) = slices(taken) {
-        return concat_batches(schema, slices);
+    if taken.is_empty() {
+        return Ok(RecordBatch::new_empty(Arc::clone(schema)));
     }
     let columns = (0..schema.fields().len()).map(|index| {
         if let Some(ordered) = ordered(taken, index) {
-            let arrays: Vec<&dyn Array> = ordered.iter().map(AsRef::as_ref).collect();
-            return concat(&arrays);
+            return copy(&ordered);
         }
         let (arrays, picks) = places(taken, index);
         let arrays: Vec<&dyn Array> = arrays.into_iter().map(AsRef::as_ref).collect();
@@ -212,15 +232,15 @@ fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<Reco
 }
 
 /// The rows of a column, if they are in order wherever they lie.
-fn ordered(taken: &[Taken], index: usize) -> Option<Vec<ArrayRef>> {
-    let arrays = taken.iter().map(|taken| match taken {
-        Taken::Rows(batch) => Some(Arc::clone(batch.column(index))),
+fn ordered(taken: &[Taken], index: usize) -> Option<Vec<Piece<'_>>> {
+    let pieces = taken.iter().map(|taken| match taken {
+        Taken::Rows { batch, range } => Some((batch.column(index), range.clone())),
         Taken::Picks { window, range } => match &window.columns[index] {
-            Column::Ordered(array) => Some(array.slice(range.start, range.len())),
+            Column::Ordered(array) => Some((array, range.clone())),
             Column::Lying(_) => None,
         },
     });
-    arrays.collect()
+    pieces.collect()
 }
 
 /// The arrays that rows of a column lie in; for every row, in order, which one it is and where.
@@ -230,9 +250,9 @@ fn places(taken: &[Taken], index: usize) -> (Vec<&ArrayRef>, Vec<(usize, usize)>
     for taken in taken {
         let base = arrays.len();
         let rows = match taken {
-            Taken::Rows(batch) => {
+            Taken::Rows { batch, range } => {
                 arrays.push(batch.column(index));
-                0..batch.num_rows()
+                range.clone()
             }
             Taken::Picks { window, range } => match &window.columns[index] {
                 Column::Ordered(array) => {

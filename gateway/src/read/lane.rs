@@ -38,7 +38,7 @@ pub(crate) struct Turns {
 /// A stretch of a lane in memory.
 enum Span {
     /// Wanted rows in their order, and how many of them were taken.
-    Rows { batch: RecordBatch, taken: usize },
+    Rows { batch: Arc<RecordBatch>, taken: usize },
     /// All rows of a window that begins at a position.
     Window { first: u64, window: Arc<Window> },
 }
@@ -64,7 +64,7 @@ impl Lane {
             // A place in the queue is taken before the batch is made: one waits there, or is in the making.
             while let Ok(place) = spans.reserve().await {
                 match rows.next().await? {
-                    Some(batch) => place.send(Ok(Span::Rows { batch, taken: 0 })),
+                    Some(batch) => place.send(Ok(Span::Rows { batch: Arc::new(batch), taken: 0 })),
                     None => break,
                 }
             }
@@ -169,7 +169,7 @@ impl Lane {
                 Span::Rows { batch, taken } => {
                     let rows =
                         (batch.num_rows() - taken).min(usize::try_from(end - at).unwrap_or(usize::MAX));
-                    into.push(Taken::Rows(batch.slice(taken, rows)));
+                    into.push(Taken::Rows { batch: Arc::clone(&batch), range: taken..taken + rows });
                     at += rows as u64;
                     if taken + rows < batch.num_rows() {
                         self.held = Some(Span::Rows { batch, taken: taken + rows });
@@ -200,7 +200,7 @@ impl Lane {
         let Some(last) = into.pop_if(|last| matches!(last, Taken::Picks { .. })) else { return Ok(()) };
         let schema = Arc::clone(self.source.schema());
         let copied = cpu::run(move || join(&schema, &[last])).await?;
-        into.push(Taken::Rows(copied.map_err(ReadError::Gather)?));
+        into.push(Taken::all(copied.map_err(ReadError::Gather)?));
         Ok(())
     }
 }

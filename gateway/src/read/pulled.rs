@@ -4,6 +4,8 @@
 //! as many as came before no more did. The promise: a row that was given was the next one. It knows neither who
 //! sends the batches nor why they stop.
 
+use std::sync::Arc;
+
 use arrow::record_batch::RecordBatch;
 use tokio::sync::mpsc;
 
@@ -15,7 +17,7 @@ pub(crate) struct Pulled {
     lanes: Vec<u32>,
     arriving: mpsc::Receiver<RecordBatch>,
     /// The batch at hand, and how many of its rows were taken.
-    held: Option<(RecordBatch, usize)>,
+    held: Option<(Arc<RecordBatch>, usize)>,
 }
 
 impl Pulled {
@@ -36,7 +38,7 @@ impl Pulled {
             let Some((batch, taken)) = self.next().await else { break };
             let left = usize::try_from(wanted - given).unwrap_or(usize::MAX);
             let rows = (batch.num_rows() - taken).min(left);
-            into.push(Taken::Rows(batch.slice(taken, rows)));
+            into.push(Taken::Rows { batch: Arc::clone(&batch), range: taken..taken + rows });
             given += rows as u64;
             if taken + rows < batch.num_rows() {
                 self.held = Some((batch, taken + rows));
@@ -45,10 +47,10 @@ impl Pulled {
         given
     }
 
-    async fn next(&mut self) -> Option<(RecordBatch, usize)> {
+    async fn next(&mut self) -> Option<(Arc<RecordBatch>, usize)> {
         match self.held.take() {
             Some(held) => Some(held),
-            None => self.arriving.recv().await.map(|batch| (batch, 0)),
+            None => self.arriving.recv().await.map(|batch| (Arc::new(batch), 0)),
         }
     }
 }

@@ -5,7 +5,7 @@ use arrow::array::{
     FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Int8Array, Int16Array, Int64Array,
     LargeStringArray, ListArray, StringArray, StringViewArray, TimestampMicrosecondArray,
 };
-use arrow::compute::interleave_record_batch;
+use arrow::compute::{concat_batches, interleave_record_batch};
 use arrow::datatypes::{Field, Int16Type, Int32Type, Schema, UInt8Type};
 use proptest::prelude::*;
 
@@ -130,12 +130,30 @@ proptest! {
             taken.push(Taken::Picks { window, range });
         }
         if rows_beside > 0 {
-            let beside = batch(7, rows_beside + 1, true).slice(1, rows_beside);
-            picks.extend((0..rows_beside).map(|row| (lying.len(), row)));
-            lying.push(beside.clone());
-            taken.push(Taken::Rows(beside));
+            let beside = Arc::new(batch(7, rows_beside + 3, true).slice(1, rows_beside + 1));
+            picks.extend((1..=rows_beside).map(|row| (lying.len(), row)));
+            lying.push(RecordBatch::clone(&beside));
+            taken.push(Taken::Rows { batch: beside, range: 1..rows_beside + 1 });
         }
         let expected = interleave_record_batch(&lying.iter().collect::<Vec<_>>(), &picks).unwrap();
+        prop_assert_eq!(join(&expected.schema(), &taken).unwrap(), expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn pieces_are_copied_as_arrow_joins_slices(
+        // Rows, whether some are null, and how many of them are left out on either side.
+        pieces in proptest::collection::vec((0_usize..80, any::<bool>(), 0_usize..10, 0_usize..10), 1..5),
+    ) {
+        let mut first = 0;
+        let taken: Vec<Taken> = pieces.iter().map(|&(rows, with_nulls, before, behind)| {
+            first += 200;
+            let batch = Arc::new(batch(first, 3 + before + rows + behind, with_nulls).slice(3, before + rows + behind));
+            Taken::Rows { batch, range: before..before + rows }
+        }).collect();
+        let slices: Vec<RecordBatch> = taken.iter().filter_map(lying).map(|(batch, range)| batch.slice(range.start, range.len())).collect();
+        let expected = concat_batches(&slices[0].schema(), &slices).unwrap();
         prop_assert_eq!(join(&expected.schema(), &taken).unwrap(), expected);
     }
 }

@@ -1,6 +1,7 @@
 //! What no feeder can go below: decoding alone on all cores, and bytes sent and received once.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread;
@@ -22,13 +23,13 @@ const MESSAGES: usize = 2048;
 
 /// Decoding a set alone.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Decoded {
-    pub(super) rows_a_second: f64,
-    pub(super) cpu_s_a_gb: f64,
+pub(crate) struct Decoded {
+    pub(crate) rows_a_second: f64,
+    pub(crate) cpu_s_a_gb: f64,
 }
 
 /// Decodes files in memory, one a core at a time: lists with our own decoder, all else with parquet's.
-pub(super) fn alone(files: &[PathBuf], lists: bool, rows: u64, row_bytes: u64) -> Result<Decoded> {
+pub(crate) fn decode(files: &[PathBuf], lists: bool, rows: u64, row_bytes: u64) -> Result<Decoded> {
     let files: Vec<Bytes> = files
         .iter()
         .map(|file| {
@@ -43,7 +44,7 @@ pub(super) fn alone(files: &[PathBuf], lists: bool, rows: u64, row_bytes: u64) -
         thread::scope(|scope| {
             let decoding: Vec<_> = files
                 .chunks(share)
-                .map(|files| scope.spawn(move || files.iter().try_for_each(|file| decode(file, lists))))
+                .map(|files| scope.spawn(move || files.iter().try_for_each(|file| decode_file(file, lists))))
                 .collect();
             decoding
                 .into_iter()
@@ -56,7 +57,7 @@ pub(super) fn alone(files: &[PathBuf], lists: bool, rows: u64, row_bytes: u64) -
     Ok(Decoded { rows_a_second: rows as f64 / median(wall), cpu_s_a_gb: median(cpu) / gigabytes })
 }
 
-fn decode(file: &Bytes, lists: bool) -> Result<()> {
+fn decode_file(file: &Bytes, lists: bool) -> Result<()> {
     if lists {
         return Ok(penstock_gateway::decode_file(file, BATCH_ROWS, drop)?);
     }
@@ -69,11 +70,24 @@ fn decode(file: &Bytes, lists: bool) -> Result<()> {
 }
 
 /// CPU seconds a GB of sending and receiving, over a Unix socket.
-pub(super) fn transport() -> Result<f64> {
+pub(crate) fn unix_socket() -> Result<f64> {
+    transport(|| UnixStream::pair().context("cannot make a pair of sockets"))
+}
+
+/// The same over TCP, on this machine.
+pub(crate) fn tcp() -> Result<f64> {
+    transport(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
+        let sender = TcpStream::connect(listener.local_addr()?).context("cannot connect")?;
+        Ok((sender, listener.accept()?.0))
+    })
+}
+
+fn transport<S: Read + Write + Send + 'static>(pair: impl Fn() -> Result<(S, S)>) -> Result<f64> {
     let mut runs = Vec::new();
     for _ in 0..RUNS {
+        let (mut sender, mut receiver) = pair()?;
         let before = cpu_seconds(std::process::id())?;
-        let (mut sender, mut receiver) = UnixStream::pair().context("cannot make a pair of sockets")?;
         let sending = thread::spawn(move || {
             let message = vec![7; MESSAGE];
             (0..MESSAGES).try_for_each(|_| sender.write_all(&message))
