@@ -151,6 +151,15 @@ impl Walk {
         }
     }
 
+    /// Whether the next part can be taken without waiting, as far as that is seen without looking.
+    pub(super) fn is_at_hand(&self) -> bool {
+        match self {
+            Self::Dataset(steps) => steps.is_at_hand(),
+            // Whose components are at hand is not looked for.
+            Self::Mixture(_) => false,
+        }
+    }
+
     /// The next part; `None` after the last step's last.
     pub(super) async fn next(&mut self) -> Result<Option<Gathered>, ReadError> {
         match self {

@@ -22,6 +22,8 @@ use crate::read::{Gathered, Pulled, Room, Share, on_cpu};
 
 /// Rows of a lane that are so many bytes go as they lie: a message more costs less than to copy them.
 const WORTH_BYTES: u64 = 64 << 10;
+/// Small parts that are at hand are written in one go, so many at most: to hand one over takes as long as to write it.
+const AT_ONCE: u64 = 16;
 
 impl Gateway {
     /// Opens the stream that a ticket stands for.
@@ -157,6 +159,20 @@ struct OpenStream {
     /// Whether to write a message is much work.
     compresses: bool,
     total_steps: u64,
+    part_bytes: u64,
+    /// How many parts like the last one make one of `part_bytes`.
+    at_once: usize,
+}
+
+/// A part that was taken, and what that cost.
+type Part = (Gathered, Effort);
+
+/// A part's messages.
+struct Written {
+    rows: u64,
+    /// Whether its step is over with it.
+    is_last: bool,
+    messages: Result<Vec<Message>, Error>,
 }
 
 impl OpenStream {
@@ -166,7 +182,8 @@ impl OpenStream {
         let walk = rows.walk(part_bytes).await?;
         let encoder = Encoder::new(Arc::clone(walk.schema()), epoch, part_bytes, compression);
         let encoder = encoder.map_err(|e| unwritable(&e))?;
-        Ok(Self { walk, encoder, compresses: compression.is_some(), total_steps })
+        let compresses = compression.is_some();
+        Ok(Self { walk, encoder, compresses, total_steps, part_bytes, at_once: 1 })
     }
 
     async fn run(self, sender: &Sender, metrics: &StreamMetrics) -> Result<(), Error> {
@@ -185,57 +202,80 @@ impl OpenStream {
                 let moved = self.encoder.note(Note::Moved { step: self.walk.step() });
                 return sender.send(moved.map_err(|e| unwritable(&e))?).await;
             }
-            let Some(part) = self.walk.next().await.map_err(|e| Error::chain(e.code(), &e))? else { break };
-            let (rows, is_last, effort) = (part.rows, part.more == 0, self.walk.take_effort());
-            let encoder = self.encoder;
+            let Some((part, effort)) = self.next().await? else { break };
             // Plain messages copy nothing: without rows to put together the pool costs more than the work.
             let in_place = if self.compresses { None } else { part.in_place(WORTH_BYTES) };
-            let (encoder, messages) = match in_place {
-                Some(batches) => encode(encoder, batches, part.step, part.more, effort),
+            let (encoder, written) = match in_place {
+                Some(batches) => {
+                    let (encoder, written) = encode(self.encoder, batches, &part, effort);
+                    (encoder, vec![written])
+                }
                 None => {
-                    let encoded = on_cpu(move || gather_and_encode(encoder, part, effort)).await;
+                    let mut parts = vec![(part, effort)];
+                    while parts.len() < self.at_once && self.walk.is_at_hand() {
+                        parts.extend(self.next().await?);
+                    }
+                    let encoder = self.encoder;
+                    let encoded = on_cpu(move || gather_and_encode(encoder, parts)).await;
                     encoded.map_err(|panic| Error::chain(Code::Internal, &panic))?
                 }
             };
             self.encoder = encoder;
-            for message in messages? {
-                metrics.bytes.increment(message.body_bytes());
-                sender.send(message).await?;
-            }
-            metrics.rows.increment(rows);
-            if is_last {
-                metrics.step.record(began.elapsed());
-                began = Instant::now();
+            for Written { rows, is_last, messages } in written {
+                let mut bytes = 0;
+                for message in messages? {
+                    bytes += message.body_bytes();
+                    metrics.bytes.increment(message.body_bytes());
+                    sender.send(message).await?;
+                }
+                self.at_once = (self.part_bytes / bytes.max(1)).clamp(1, AT_ONCE) as usize;
+                metrics.rows.increment(rows);
+                if is_last {
+                    metrics.step.record(began.elapsed());
+                    began = Instant::now();
+                }
             }
         }
         let end = self.encoder.note(Note::End { steps: self.total_steps }).map_err(|e| unwritable(&e))?;
         sender.send(end).await
     }
+
+    async fn next(&mut self) -> Result<Option<Part>, Error> {
+        let part = self.walk.next().await.map_err(|e| Error::chain(e.code(), &e))?;
+        Ok(part.map(|part| (part, self.walk.take_effort())))
+    }
 }
 
-/// Gathers a part and writes it.
-fn gather_and_encode(
-    encoder: Encoder,
-    part: Gathered,
-    mut effort: Effort,
-) -> (Encoder, Result<Vec<Message>, Error>) {
-    let (step, more, began) = (part.step, part.more, Instant::now());
-    let batch = part.batch();
-    effort.decode += began.elapsed();
-    match batch {
-        Ok(batch) => encode(encoder, vec![batch], step, more, effort),
-        Err(error) => (encoder, Err(Error::chain(error.code(), &error))),
+/// Gathers parts and writes them.
+fn gather_and_encode(mut encoder: Encoder, parts: Vec<Part>) -> (Encoder, Vec<Written>) {
+    let mut all = Vec::with_capacity(parts.len());
+    for (part, mut effort) in parts {
+        let began = Instant::now();
+        let batch = part.batch();
+        effort.decode += began.elapsed();
+        let written;
+        (encoder, written) = match batch {
+            Ok(batch) => encode(encoder, vec![batch], &part, effort),
+            Err(error) => (encoder, Written::of(&part, Err(Error::chain(error.code(), &error)))),
+        };
+        all.push(written);
     }
+    (encoder, all)
 }
 
 /// Writes the rows of a part.
 fn encode(
     mut encoder: Encoder,
     batches: Vec<RecordBatch>,
-    step: u64,
-    more: u64,
+    part: &Gathered,
     effort: Effort,
-) -> (Encoder, Result<Vec<Message>, Error>) {
-    let messages = encoder.rows(batches, step, more, effort);
-    (encoder, messages.map_err(|e| unwritable(&e)))
+) -> (Encoder, Written) {
+    let messages = encoder.rows(batches, part.step, part.more, effort);
+    (encoder, Written::of(part, messages.map_err(|e| unwritable(&e))))
+}
+
+impl Written {
+    fn of(part: &Gathered, messages: Result<Vec<Message>, Error>) -> Self {
+        Self { rows: part.rows, is_last: part.more == 0, messages }
+    }
 }

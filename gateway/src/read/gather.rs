@@ -9,11 +9,12 @@ mod copy;
 #[cfg(test)]
 mod tests;
 
+use std::cell::LazyCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatchOptions};
-use arrow::compute::{cast, interleave};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatchOptions, UInt32Array};
+use arrow::compute::{cast, concat, interleave, take};
 use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -92,35 +93,28 @@ pub(crate) struct Gathered {
 
 impl Window {
     /// `permutation` says for every position which row comes there; without one they stay as they are. Takes the
-    /// memory of its largest narrow column beside that of the batches.
+    /// memory of its largest narrow column beside that of the batches, and of numbers once more.
     pub(super) fn new(
         batches: Vec<RecordBatch>,
         permutation: Option<&[u32]>,
         held: Held,
     ) -> Result<Self, ArrowError> {
-        let lying = batches.iter().enumerate();
-        let lying: Vec<(usize, usize)> =
-            lying.flat_map(|(index, batch)| (0..batch.num_rows()).map(move |row| (index, row))).collect();
-        let picks = match permutation {
-            Some(permutation) => permutation.iter().map(|&row| lying[row as usize]).collect(),
-            None => lying,
-        };
+        let order = Order::new(&batches, permutation);
         let count = batches.first().map_or(0, RecordBatch::num_columns);
         let mut by_column: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(batches.len()); count];
         for batch in batches {
             let (_, columns, _) = batch.into_parts();
             columns.into_iter().zip(&mut by_column).for_each(|(array, arrays)| arrays.push(array));
         }
-        let columns = by_column.into_iter().map(|arrays| Column::new(arrays, &picks));
+        let columns = by_column.into_iter().map(|arrays| Column::new(arrays, &order));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        let rows = picks.len();
         let is_lying = columns.iter().any(|column| matches!(column, Column::Lying(_)));
         let picks = if is_lying {
-            picks.into_iter().map(|(batch, row)| (batch as u32, row as u32)).collect()
+            order.picks.iter().map(|&(batch, row)| (batch as u32, row as u32)).collect()
         } else {
             Vec::new()
         };
-        Ok(Self { columns, picks, rows, _held: held })
+        Ok(Self { columns, picks, rows: order.rows.len(), _held: held })
     }
 
     /// Positions of it.
@@ -129,16 +123,49 @@ impl Window {
     }
 }
 
+/// Which of a window's rows comes at each position.
+struct Order<'a> {
+    /// By number, counted through all batches.
+    rows: UInt32Array,
+    /// By batch, and row of the batch.
+    picks: LazyCell<Vec<(usize, usize)>, Box<dyn FnOnce() -> Vec<(usize, usize)> + 'a>>,
+}
+
+impl<'a> Order<'a> {
+    fn new(batches: &[RecordBatch], permutation: Option<&'a [u32]>) -> Self {
+        let lengths: Vec<usize> = batches.iter().map(RecordBatch::num_rows).collect();
+        let all = lengths.iter().sum::<usize>() as u32;
+        let rows = permutation.map_or_else(|| (0..all).collect(), |rows| rows.to_vec());
+        let picks = move || {
+            let lying = lengths.iter().enumerate();
+            let lying: Vec<(usize, usize)> =
+                lying.flat_map(|(batch, &rows)| (0..rows).map(move |row| (batch, row))).collect();
+            match permutation {
+                Some(permutation) => permutation.iter().map(|&row| lying[row as usize]).collect(),
+                None => lying,
+            }
+        };
+        Self { rows: rows.into(), picks: LazyCell::new(Box::new(picks)) }
+    }
+}
+
 impl Column {
-    fn new(arrays: Vec<ArrayRef>, picks: &[(usize, usize)]) -> Result<Self, ArrowError> {
+    fn new(arrays: Vec<ArrayRef>, order: &Order<'_>) -> Result<Self, ArrowError> {
         let bytes = arrays.iter().map(|array| array.to_data().get_slice_memory_size());
         let bytes = bytes.sum::<Result<usize, _>>()?;
         // Strings of a window may be more than their offsets can count.
-        if bytes >= picks.len().max(1) * WIDE_BYTES || i32::try_from(bytes).is_err() {
+        if bytes >= order.rows.len().max(1) * WIDE_BYTES || i32::try_from(bytes).is_err() {
             return Ok(Self::Lying(arrays));
         }
+        let is_of_numbers = arrays.first().is_some_and(|array| array.data_type().is_primitive());
         let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-        interleave(&arrays, picks).map(Self::Ordered)
+        // A column of numbers is so small that a copy in one piece is soon made, and easily picked from.
+        let ordered = if is_of_numbers {
+            take(&concat(&arrays)?, &order.rows, None)
+        } else {
+            interleave(&arrays, &order.picks)
+        };
+        ordered.map(Self::Ordered)
     }
 }
 
@@ -163,7 +190,7 @@ impl Gathered {
     }
 
     /// Puts the rows into one batch.
-    pub(crate) fn batch(self) -> Result<RecordBatch, ReadError> {
+    pub(crate) fn batch(&self) -> Result<RecordBatch, ReadError> {
         if let Some(pattern) = &self.pattern {
             return mix(&self.schema, &self.taken, &pattern.order()).map_err(ReadError::Gather);
         }
@@ -177,7 +204,7 @@ impl Gathered {
         let flags: BooleanArray = (0..self.rows).map(|row| Some(row < valid)).collect();
         let mut columns = batch.columns().to_vec();
         columns.push(Arc::new(flags));
-        RecordBatch::try_new(self.schema, columns).map_err(ReadError::Gather)
+        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(ReadError::Gather)
     }
 }
 

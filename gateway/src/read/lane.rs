@@ -153,6 +153,17 @@ impl Lane {
         Self { source: Arc::clone(source), spans, held: None }
     }
 
+    /// Whether the rows at `positions` can be taken without waiting, as far as that is seen without looking.
+    pub(crate) fn has(&self, positions: &Range<u64>) -> bool {
+        match &self.held {
+            None => false,
+            Some(Span::Rows { batch, taken }) => {
+                (batch.num_rows() - taken) as u64 >= positions.end - positions.start
+            }
+            Some(Span::Window { first, window }) => first + window.rows() as u64 >= positions.end,
+        }
+    }
+
     /// Takes the rows at `positions`, which lie behind all that were taken before.
     pub(crate) async fn take(
         &mut self,

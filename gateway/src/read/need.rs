@@ -18,6 +18,8 @@ use crate::plan::Plan;
 const BATCHES_BYTES: u64 = 16 << 20;
 /// A smaller batch costs more to hand about than it saves.
 const MIN_BATCH_BYTES: u64 = 64 << 10;
+/// The largest of numbers, of whose columns a window being put in order holds two more.
+const NUMBER_BYTES: u64 = 32;
 /// Beyond this a batch gains nothing by more rows.
 const MAX_BATCH_ROWS: u64 = 64 << 10;
 /// A place in a window's permutation: which batch, which row.
@@ -87,7 +89,7 @@ impl Need {
         let window_bytes = plan.window_rows().map_or(0, |rows| rows.saturating_mul(row_bytes + PICK_BYTES));
         let part_bytes = part_bytes.max(part_rows.saturating_mul(row_bytes));
         let held = lanes.saturating_mul(batch_bytes.saturating_mul(2).saturating_add(window_bytes));
-        let narrow = row_bytes.min(WIDE_BYTES as u64);
+        let narrow = row_bytes.min(WIDE_BYTES as u64).max(2 * row_bytes.min(NUMBER_BYTES));
         let ordering = plan.window_rows().map_or(0, |rows| rows.saturating_mul(narrow));
         let held = held.saturating_add(ordering);
         Self {

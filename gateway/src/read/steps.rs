@@ -120,6 +120,21 @@ impl Steps {
         self.source.spent().take().scaled_to(std::mem::take(&mut self.waited))
     }
 
+    /// Whether the next part can be taken without waiting, as far as that is seen without looking.
+    pub(crate) fn is_at_hand(&self) -> bool {
+        let has = |place: usize, positions: &Range<u64>| match &self.lanes[place] {
+            Origin::Here(lane) => lane.has(positions),
+            Origin::Elsewhere(_) => false,
+        };
+        match (&self.current, self.partition.step(self.step)) {
+            (Some(current), _) => current.pieces.iter().all(|(place, positions)| has(*place, positions)),
+            (None, Some(StepShare::Lanes(pieces))) => {
+                pieces.iter().enumerate().all(|(place, piece)| has(place, &piece.positions))
+            }
+            (None, Some(StepShare::Remainder(_)) | None) => false,
+        }
+    }
+
     /// The next part; `None` after the last step's last.
     pub(crate) async fn next(&mut self) -> Result<Option<Gathered>, ReadError> {
         self.take(self.source.need().part_rows).await
