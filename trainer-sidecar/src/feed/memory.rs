@@ -29,6 +29,20 @@ impl Leased {
         self.bytes
     }
 
+    /// Leases what is missing up to `bytes`, if another feed would still find a quarter of all.
+    pub(super) fn grow_if_free(&mut self, bytes: u64) {
+        let missing = bytes.saturating_sub(self.bytes);
+        let free = self.budget.total() - self.budget.leased();
+        if missing == 0 || free < missing.saturating_add(self.budget.total() / 4) {
+            return;
+        }
+        if let Some(lease) = self.budget.try_lease(missing) {
+            self.leases.push(lease);
+            self.bytes = bytes;
+            metrics::memory(self.budget.leased());
+        }
+    }
+
     /// Leases what is missing up to `bytes`.
     ///
     /// # Errors

@@ -134,6 +134,7 @@ pub(super) async fn open(
     let source = Source::begin(house, start, Arc::clone(&plan), meter.clone(), wanted).await?;
     let slot_bytes = slot_bytes(&plan, rows_per_step, source.step.as_ref())?;
     if !said_memory {
+        memory.grow_if_free(size::easy(slot_bytes));
         memory.grow_to(house, size::needed(slot_bytes)).await?;
     }
     let division = size::divide(memory.bytes(), slot_bytes)

@@ -4,6 +4,8 @@
 const MOST_SLOTS: u64 = 8;
 /// One is read while another is written.
 const FEWEST_SLOTS: u64 = 2;
+/// Two prefetched, one in the trainer's hands, one on its way there, one being written.
+const EASY_SLOTS: u64 = 5;
 const LEAST_CONNECTION: u64 = 64 << 10;
 const MOST_CONNECTION: u64 = 32 << 20;
 
@@ -31,6 +33,12 @@ pub(super) fn needed(slot_bytes: u64) -> u64 {
     let slots = slot_bytes.saturating_mul(FEWEST_SLOTS + 1);
     // The connection's is a sixteenth of the whole.
     slots.saturating_add((slots / 15).clamp(LEAST_CONNECTION, MOST_CONNECTION))
+}
+
+/// Memory with which no trainer that prefetches two batches has to give a slot back early.
+pub(super) fn easy(slot_bytes: u64) -> u64 {
+    let halves = slot_bytes.saturating_mul(2 * EASY_SLOTS);
+    halves.saturating_add((halves / 15 + 1).clamp(LEAST_CONNECTION, MOST_CONNECTION))
 }
 
 /// Half for slots, as far as they are wanted, the rest for the queue. `None` below [`needed`].
@@ -65,6 +73,11 @@ mod tests {
             let Division { slots, queue } = divide(memory, slot_bytes).unwrap();
             prop_assert_eq!(u64::from(slots) * slot_bytes + queue + connection(memory), memory);
             prop_assert!(queue >= slot_bytes, "a step on its way fits");
+        }
+
+        #[test]
+        fn what_is_easy_has_its_slots(slot_bytes in 4096_u64..(1 << 34)) {
+            prop_assert!(u64::from(divide(easy(slot_bytes), slot_bytes).unwrap().slots) >= EASY_SLOTS);
         }
     }
 }
