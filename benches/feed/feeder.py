@@ -7,8 +7,9 @@ TOOL is a module of peers/, SET one of sets.py below DIRECTORY. LOOP is ``tensor
 own, without TensorFlow.
 
 When all is prepared (imports, servers, conversions, which are kept below DIRECTORY) it prints a JSON line and waits for one;
-then it feeds one epoch, for at most SECONDS from the first batch on, prints what it saw, and ends at the end of its
-input. So whoever started it can look at its processes in between.
+then it feeds, epoch after epoch as in a training, until SECONDS have passed from the first batch on, and prints what it saw.
+After another line it looks at two batches more, prints whether all was right, and ends at the end of its input. So whoever
+started it can look at its processes in between.
 
 A tool's module says what it reads, ``FORMAT``, and whose versions are told, ``VERSIONS``, and has ``arrays(job)``,
 ``tensors(job)`` or both: each prepares, and returns what is called for an epoch of batches, dicts by column of arrays
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import itertools
 import json
 import pathlib
 import sys
@@ -75,25 +77,30 @@ def main() -> None:
     sys.stdin.readline()
 
     began = time.perf_counter()
-    rows, ids, first, kept = 0, [], None, []
-    for batch in feed():
-        if first is None:
-            first = time.perf_counter() - began
-        # The one column that is read; a copy, for what a batch lies in may be used again.
-        ids.append(np.array(batch["id"]))
-        rows += len(ids[-1])
-        if len(kept) < 2:
-            kept.append({column: np.array(values) for column, values in batch.items()})
-        if time.perf_counter() - began > first + float(seconds):
-            break
+    rows, epochs, first, first_epoch = 0, [], None, None
+    while first is None or time.perf_counter() <= first + float(seconds):
+        epochs.append([])
+        for batch in feed():
+            if first is None:
+                first = time.perf_counter()
+            # The one column that is read; a copy, for what a batch lies in may be used again.
+            epochs[-1].append(np.array(batch["id"]))
+            rows += len(epochs[-1][-1])
+            if time.perf_counter() > first + float(seconds):
+                break
+        else:
+            first_epoch = first_epoch or time.perf_counter() - began
     elapsed = time.perf_counter() - began
-    say(rows=rows, seconds=elapsed, first_batch_s=first)
+    say(rows=rows, seconds=elapsed, first_batch_s=first - began, first_epoch_s=first_epoch)
     sys.stdin.readline()
 
-    seen = np.concatenate(ids).reshape(-1).astype(np.int64)
-    wrong = next(filter(None, (sets.wrong(made, batch) for batch in kept)), None)
-    if len(np.unique(seen)) != len(seen) or seen.min() < 0 or seen.max() >= made.rows:
-        wrong = "rows come twice, or were never there"
+    wrong = None
+    for ids in filter(None, epochs):
+        seen = np.concatenate(ids).reshape(-1).astype(np.int64)
+        if len(np.unique(seen)) != len(seen) or seen.min() < 0 or seen.max() >= made.rows:
+            wrong = "rows come twice, or were never there"
+    for batch in itertools.islice(feed(), 2):
+        wrong = wrong or sets.wrong(made, {column: np.array(values) for column, values in batch.items()})
     say(wrong=wrong)
 
 

@@ -138,6 +138,15 @@ def test_a_loop_in_a_function_sees_every_batch_and_a_clean_end(tf, produce):
     assert steps_of(penstock.feed().tf().take(3)) == [0, 1, 2]
 
 
+def test_tensorflow_tunes_what_follows_a_feed_and_not_a_feed_alone(tf, produce):
+    produce(steps=3, rows=8)
+    dataset = penstock.feed().tf()
+    # Its tuner may sleep through the end of an iterator, up to a minute, and whoever iterates waits for it.
+    assert not dataset._alone.options().autotune.enabled
+    assert dataset.map(lambda batch: batch).options().autotune.enabled is not False
+    assert steps_of(dataset) == [0, 1, 2]
+
+
 def test_an_iterator_goes_on_in_a_function_where_a_loop_left_it(tf, produce):
     produce(steps=4)
     dataset = penstock.feed().tf()

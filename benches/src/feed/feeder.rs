@@ -58,6 +58,8 @@ pub(super) struct Fed {
     /// Of the process that takes the batches.
     pub(super) trainer_cpu_s_a_gb: f64,
     pub(super) first_batch_s: f64,
+    /// Wall seconds of the first epoch, if it came to its end.
+    pub(super) first_epoch_s: Option<f64>,
     /// Of all its processes, above what they had when all was prepared.
     pub(super) peak_mb: f64,
     /// Whether it makes arrays at all: some are made of TensorFlow.
@@ -85,7 +87,8 @@ struct Ready {
 struct Read {
     rows: u64,
     seconds: f64,
-    first_batch_s: Option<f64>,
+    first_batch_s: f64,
+    first_epoch_s: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -94,8 +97,8 @@ struct Checked {
 }
 
 impl Tool {
-    /// Feeds one epoch of a set, for at most so many seconds from the first batch on. The error says what went wrong, or what was wrong with the
-    /// batches.
+    /// Feeds a set, epoch after epoch, for so many seconds from the first batch on. The error says what went wrong, or what was
+    /// wrong with the batches.
     pub(super) fn feed(&self, set: &Set, data: &Path, to: Loop, seconds: u64) -> Result<Fed> {
         let python = self.python.as_ref().map_err(|why| anyhow!("not here: {why}"))?;
         let mut script = Script::start(python, [self.module, &set.name], data, to, seconds)?;
@@ -123,7 +126,8 @@ impl Tool {
             rows_a_second: read.rows as f64 / read.seconds,
             cpu_s_a_gb: (after.cpu_seconds() - before.cpu_seconds()) / gigabytes,
             trainer_cpu_s_a_gb: (after.root_cpu_seconds() - before.root_cpu_seconds()) / gigabytes,
-            first_batch_s: read.first_batch_s.context("no batch came")?,
+            first_batch_s: read.first_batch_s,
+            first_epoch_s: read.first_epoch_s,
             peak_mb: after.peak_bytes.saturating_sub(before.peak_bytes) as f64 / 1e6,
             makes_arrays: ready.arrays,
             as_numpy: None,
@@ -140,6 +144,7 @@ pub(super) fn median_of(runs: &[Fed]) -> Option<Fed> {
         cpu_s_a_gb: of(|run| run.cpu_s_a_gb),
         trainer_cpu_s_a_gb: of(|run| run.trainer_cpu_s_a_gb),
         first_batch_s: of(|run| run.first_batch_s),
+        first_epoch_s: runs.iter().map(|run| run.first_epoch_s).collect::<Option<Vec<f64>>>().map(median),
         peak_mb: of(|run| run.peak_mb),
         ..runs.first()?.clone()
     })

@@ -11,8 +11,17 @@ use crate::report::Line;
 /// All tools at one set.
 pub(super) fn table(fair: &Fair) -> String {
     let mut table = format!(
-        "{:<18} {:<10} {:>10} {:>9} {:>9} {:>9} {:>8} | {:>10} {:>9}\n",
-        fair.set, "reads", "rows/s", "cpu s/GB", "trainer", "first s", "peak MB", "as numpy", "cpu s/GB"
+        "{:<18} {:<10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} | {:>10} {:>9}\n",
+        fair.set,
+        "reads",
+        "rows/s",
+        "cpu s/GB",
+        "trainer",
+        "batch 1 s",
+        "epoch 1 s",
+        "peak MB",
+        "as numpy",
+        "cpu s/GB"
     );
     for fed in &fair.fed {
         let versions: Vec<_> =
@@ -21,8 +30,9 @@ pub(super) fn table(fair: &Fair) -> String {
             || format!("{:>10} {:>9}", "-", "-"),
             |alone| format!("{:>10.0} {:>9.2}", alone.rows_a_second, alone.cpu_s_a_gb),
         );
+        let first_epoch = fed.first_epoch_s.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.2}"));
         table += &format!(
-            "{:<18} {:<10} {:>10.0} {:>9.2} {:>9.3} {:>9.2} {:>8.0} | {as_numpy}  {}\n",
+            "{:<18} {:<10} {:>10.0} {:>9.2} {:>9.3} {:>9.2} {first_epoch:>9} {:>8.0} | {as_numpy}  {}\n",
             fed.tool,
             fed.format,
             fed.rows_a_second,

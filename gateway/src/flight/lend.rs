@@ -29,8 +29,8 @@ use crate::read::on_cpu;
 
 /// Who has not said its ticket by then is hung up on.
 const GREETING: Duration = Duration::from_secs(10);
-/// Parts that the memory has room for, so that the reader may hold some while others are copied.
-const PARTS: u64 = 4;
+/// Parts that the memory has room for at least, so that the reader may hold some while others are copied.
+pub(super) const PARTS: u64 = 4;
 const PAGE_BYTES: u64 = 4 << 10;
 
 /// Who opens streams that are lent.
@@ -38,15 +38,16 @@ pub(super) trait Lender: Send + Sync {
     /// What stands for bytes that may be lent.
     type Room: Send;
 
-    /// The messages of a ticket's stream, and room for so many bytes of them.
-    fn open(
-        &self,
-        ticket: &[u8],
-        bytes: u64,
-    ) -> impl Future<Output = Result<(Messages, Self::Room), Error>> + Send;
+    /// Opens the stream of a ticket.
+    fn open(&self, ticket: &[u8]) -> impl Future<Output = Result<Opened<Self::Room>, Error>> + Send;
+}
 
-    /// Bytes of a message's body, at most about.
-    fn part_bytes(&self) -> u64;
+/// A stream that may be lent.
+pub(super) struct Opened<R> {
+    pub(super) messages: Messages,
+    /// Bytes of messages that there is room for.
+    pub(super) bytes: u64,
+    pub(super) room: R,
 }
 
 /// One reader's stream.
@@ -100,9 +101,8 @@ pub(super) async fn lend(stream: UnixStream, lender: &impl Lender, drain: &Drain
 }
 
 async fn open<L: Lender>(lender: &L, ticket: &[u8]) -> Result<(Lent, Messages, L::Room), Error> {
-    let bytes = lender.part_bytes().saturating_mul(PARTS).next_multiple_of(PAGE_BYTES);
-    let (messages, room) = lender.open(ticket, bytes).await?;
-    let memory = on_cpu(move || Lent::create(bytes)).await;
+    let Opened { messages, bytes, room } = lender.open(ticket).await?;
+    let memory = on_cpu(move || Lent::create(bytes.next_multiple_of(PAGE_BYTES))).await;
     let memory = memory.map_err(|panic| Error::chain(Code::Internal, &panic))?;
     Ok((memory.map_err(|error| Error::chain(Code::Busy, &error))?, messages, room))
 }

@@ -139,6 +139,11 @@ impl Mixed {
         }
     }
 
+    /// Bytes of a rank's rows of a step, about.
+    pub(super) fn step_bytes(&self, rank: Rank) -> u64 {
+        bytes_of_step(&self.portions(rank))
+    }
+
     /// What a rank's stream must hold, for every component that it reads.
     pub(super) fn needs(&self, rank: Rank, part_bytes: u64) -> Vec<Need> {
         let portions = self.portions(rank);

@@ -17,7 +17,7 @@ use penstock_daemon::Drain;
 use penstock_proto::{Effort, Error, Note};
 
 use super::body::Body;
-use super::lend::Lender;
+use super::lend::{Lender, Opened, PARTS};
 use super::places::Places;
 use super::queue::{Messages, Sender, Unsent, queue};
 use super::{Bound, StartError, server, unwritable};
@@ -65,17 +65,18 @@ impl Service<Request<Incoming>> for Prepared {
 impl Lender for Prepared {
     type Room = ();
 
-    async fn open(&self, _: &[u8], _: u64) -> Result<(Messages, ()), Error> {
-        Ok((self.stream(), ()))
-    }
-
-    fn part_bytes(&self) -> u64 {
-        let sizes = self.batches.iter().map(|batch| batch.get_array_memory_size() as u64);
-        sizes.fold(DEFAULT_PART_BYTES, u64::max)
+    async fn open(&self, _: &[u8]) -> Result<Opened<()>, Error> {
+        Ok(Opened { messages: self.stream(), bytes: self.part_bytes().saturating_mul(PARTS), room: () })
     }
 }
 
 impl Prepared {
+    /// Bytes of a message's body, at most about.
+    fn part_bytes(&self) -> u64 {
+        let sizes = self.batches.iter().map(|batch| batch.get_array_memory_size() as u64);
+        sizes.fold(DEFAULT_PART_BYTES, u64::max)
+    }
+
     fn stream(&self) -> Messages {
         let (sender, messages) = queue(2 * self.part_bytes(), self.drain.clone());
         let prepared = self.clone();

@@ -75,6 +75,14 @@ impl Served {
         }
     }
 
+    /// Bytes of a rank's rows of a step, about.
+    pub(super) fn step_bytes(&self, rank: Rank) -> Result<u64, Error> {
+        match self {
+            Self::Dataset(resolved) => Ok(resolved.bytes_of(resolved.partition(rank)?.rows_per_step())),
+            Self::Mixture(mixed) => Ok(mixed.step_bytes(rank)),
+        }
+    }
+
     /// What tickets carry of what was counted.
     pub(super) fn counts(&self) -> Option<String> {
         match self {

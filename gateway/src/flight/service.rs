@@ -17,8 +17,7 @@ use penstock_proto::{Code, Error};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::body::{Beside, Body, answer};
-use super::lend::Lender;
-use super::queue::Messages;
+use super::lend::{Lender, Opened};
 use super::{Gateway, Peer, action};
 use crate::read::{Panicked, Room};
 
@@ -58,14 +57,10 @@ impl hyper::service::Service<http::Request<Incoming>> for Answers {
 impl Lender for Answers {
     type Room = Room;
 
-    async fn open(&self, ticket: &[u8], bytes: u64) -> Result<(Messages, Room), Error> {
+    async fn open(&self, ticket: &[u8]) -> Result<Opened<Room>, Error> {
         self.gateway.serving()?;
-        let opened = AssertUnwindSafe(self.gateway.open_to_lend(ticket, bytes)).catch_unwind().await;
+        let opened = AssertUnwindSafe(self.gateway.open_to_lend(ticket)).catch_unwind().await;
         opened.unwrap_or_else(|panic| Err(Error::chain(Code::Internal, &Panicked::of(panic.as_ref()))))
-    }
-
-    fn part_bytes(&self) -> u64 {
-        self.gateway.config.part_bytes
     }
 }
 

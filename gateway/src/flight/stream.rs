@@ -11,6 +11,7 @@ use arrow::record_batch::RecordBatch;
 use penstock_proto::{Code, Compression, Effort, Error, Note, Rank};
 use tokio_util::sync::CancellationToken;
 
+use super::lend::{Opened, PARTS};
 use super::metrics::StreamMetrics;
 use super::queue::{Messages, Sender, Unsent, queue};
 use super::resolve::Resolved;
@@ -28,29 +29,39 @@ const AT_ONCE: u64 = 16;
 impl Gateway {
     /// Opens the stream that a ticket stands for.
     pub(super) async fn open(&self, ticket: &[u8]) -> Result<Messages, Error> {
-        self.open_beside(ticket, 0, |_| Ok(())).await.map(|(messages, ())| messages)
+        self.open_beside(ticket, |_, _| Ok(0), |_, _| Ok(())).await.map(|(messages, ())| messages)
     }
 
-    /// Opens the stream that a ticket stands for, and takes room for its parts to be lent.
-    pub(super) async fn open_to_lend(&self, ticket: &[u8], bytes: u64) -> Result<(Messages, Room), Error> {
-        self.open_beside(ticket, bytes, |work| {
+    /// Opens the stream that a ticket stands for, and takes room for its parts to be lent: for a whole step and those
+    /// that come meanwhile, since a reader may want all of a step before it gives back what it has, or for a few parts.
+    pub(super) async fn open_to_lend(&self, ticket: &[u8]) -> Result<Opened<Room>, Error> {
+        let part_bytes = self.config.part_bytes;
+        let least = part_bytes.saturating_mul(PARTS);
+        let wanted = |served: &Served, rank: Rank| {
+            let step = served.step_bytes(rank)?;
+            Ok(least.max(step.saturating_add(step / 8).saturating_add(2 * part_bytes)))
+        };
+        let lease = |work: &mut Work, wanted: u64| {
             // What is lent crosses no link.
             work.compression = None;
-            work.rows.share().and_then(|share| share.room_to_lend(bytes)).ok_or_else(|| {
+            let share = work.rows.share();
+            let room = |bytes| Some((bytes, share?.room_to_lend(bytes)?));
+            room(wanted).or_else(|| room(least)).ok_or_else(|| {
                 let message = "no memory to lend is free at the moment: read by the Unix socket, or give the gateway \
                                more --memory";
                 Error::new(Code::Busy, message)
             })
-        })
-        .await
+        };
+        let (messages, (bytes, room)) = self.open_beside(ticket, wanted, lease).await?;
+        Ok(Opened { messages, bytes, room })
     }
 
-    /// Opens a stream if what is to be beside it, of `spare` bytes, can be had of its share.
+    /// Opens a stream if what is to be beside it, of so many bytes as are `spare`, can be had of its share.
     async fn open_beside<T>(
         &self,
         ticket: &[u8],
-        spare: u64,
-        beside: impl FnOnce(&mut Work) -> Result<T, Error>,
+        spare: impl FnOnce(&Served, Rank) -> Result<u64, Error>,
+        beside: impl FnOnce(&mut Work, u64) -> Result<T, Error>,
     ) -> Result<(Messages, T), Error> {
         let opened = self.config.ticket_key.open(ticket, SystemTime::now())?;
         let Some(rank) = opened.request.rank else {
@@ -62,11 +73,12 @@ impl Gateway {
                            in the whole fleet, and ask for a ticket again";
             return Err(Error::new(Code::BadTicket, message));
         }
+        let spare = spare(&served, rank)?;
         let mut work = match &opened.pull {
             None => self.compose(served, rank, spare).await?,
             Some(pull) => self.lend(served, rank, pull)?,
         };
-        let beside = beside(&mut work)?;
+        let beside = beside(&mut work, spare)?;
         let (sender, messages) = queue(work.queue_bytes, self.drain.clone());
         let running = self.running.enter(ticket);
         self.drain.spawn(work.name.clone(), async move {

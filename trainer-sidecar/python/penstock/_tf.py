@@ -64,6 +64,11 @@ class Batches(tf.data.Dataset):
 
     def __init__(self, made: tf.data.Dataset) -> None:
         self._made = made
+        # Where nothing comes behind it there is nothing to tune, and TensorFlow's tuner may hold up the end of an iterator for
+        # as long as it has already run: it sleeps ever longer, and is not always woken.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        self._alone = made.with_options(options)
         super().__init__(tf.data.experimental.to_variant(made))
 
     def _inputs(self) -> list[tf.data.Dataset]:
@@ -74,9 +79,11 @@ class Batches(tf.data.Dataset):
         return self._made.element_spec
 
     def __iter__(self) -> Any:
-        iterator = super().__iter__()
+        if not tf.executing_eagerly():
+            return super().__iter__()
+        iterator = iter(self._alone)
         # What is put together of several tensors is TensorFlow's to make.
-        if tf.executing_eagerly() and all(type(each) is tf.TensorSpec for each in self.element_spec.values()):
+        if all(type(each) is tf.TensorSpec for each in self.element_spec.values()):
             iterator._element_spec = _Together.of(self.element_spec)
         return iterator
 
