@@ -9,7 +9,7 @@ use penstock_proto::TicketKey;
 use serde::Deserialize;
 
 /// Bytes that all streams of a gateway may hold when nothing is said.
-pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
+pub const DEFAULT_MEMORY_BYTES: u64 = 3 << 29;
 /// Bytes of one message when nothing is said: stock clients refuse more than 4 MiB.
 pub const DEFAULT_PART_BYTES: u64 = 2 << 20;
 

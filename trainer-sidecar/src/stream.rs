@@ -162,6 +162,9 @@ impl Stream {
                 Arrival::End => Event::End,
                 Arrival::Moved => Event::Moved,
                 Arrival::Part { step, part, last } => {
+                    if last {
+                        incoming.step_done();
+                    }
                     Event::Part(Part { step, part, last, batch, effort, bytes: memory + bytes })
                 }
             }));

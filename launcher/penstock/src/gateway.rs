@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     ticket_key_file: Option<PathBuf>,
 
-    /// What all streams together may hold, and what was decoded for them [default: 1GiB].
+    /// What all streams together may hold, and what was decoded for them [default: 1536MiB].
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
 

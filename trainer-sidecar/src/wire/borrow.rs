@@ -97,6 +97,11 @@ impl Borrowing {
         }
     }
 
+    /// The last message was the last one of its step: what is held so far becomes free without any other.
+    pub(crate) fn step_done(&self) {
+        self.loan.step_done();
+    }
+
     /// Lets the connection go on until this is dropped: nothing of it needs this side.
     pub(crate) async fn idle(&mut self) {
         pending::<()>().await;

@@ -24,6 +24,14 @@ impl Incoming {
         }
     }
 
+    /// The last message was the last one of its step.
+    pub(crate) fn step_done(&self) {
+        match self {
+            Self::Http(_) => {}
+            Self::Lent(borrowing) => borrowing.step_done(),
+        }
+    }
+
     /// Lets the connection go on until this is dropped; it brings no more than was allowed.
     pub(crate) async fn idle(&mut self) {
         match self {

@@ -1,8 +1,8 @@
 //! Memory of a gateway, and what is held of it.
 //!
-//! In: places. Out: buffers that are there. The promise: the gateway is told of a place when its last reader
-//! is gone, at once if a message is waited for and with some others if not; the connection stands as long as
-//! anything is read.
+//! In: places, and where steps end. Out: buffers that are there. The promise: the gateway is told of a place when its last
+//! reader is gone, at once if a message is waited for and with some others if not; it is told to send what finds no place
+//! only when what is held will not become free before that comes; the connection stands as long as anything is read.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -33,9 +33,13 @@ struct Words {
     freed: u64,
     /// Places in use.
     held: usize,
+    /// Those of them that are of the step which has not come whole. The others become free in their turn.
+    held_of_step: usize,
+    /// Steps that have come whole.
+    steps: u64,
     /// A message is waited for.
     is_waiting: bool,
-    /// The gateway knows that it is, and that some are held.
+    /// The gateway knows that it is, and that all that is held waits for it.
     is_hungry: bool,
     /// The stream is over; the gateway takes no more notice of what is free.
     is_over: bool,
@@ -46,6 +50,8 @@ struct Held {
     loan: Arc<Loan>,
     place: u64,
     bytes: u64,
+    /// Steps that had come whole when it came.
+    step: u64,
 }
 
 impl Loan {
@@ -59,8 +65,13 @@ impl Loan {
     /// # Errors
     /// It is not in the memory.
     pub(super) fn body(self: &Arc<Self>, place: u64, bytes: u64) -> Result<Buffer, Fault> {
-        let held = Held { loan: Arc::clone(self), place, bytes };
-        self.words().held += 1;
+        let step = {
+            let mut words = self.words();
+            words.held += 1;
+            words.held_of_step += 1;
+            words.steps
+        };
+        let held = Held { loan: Arc::clone(self), place, bytes, step };
         if held.bytes().is_none() {
             return Err(Fault::Foreign("a body outside the memory that is lent"));
         }
@@ -74,14 +85,18 @@ impl Loan {
         words.is_hungry = false;
     }
 
-    /// A message will be waited for: what is free is said now, and if some is held, that too.
+    /// A step has come whole.
+    pub(super) fn step_done(&self) {
+        let mut words = self.words();
+        words.held_of_step = 0;
+        words.steps += 1;
+    }
+
+    /// A message will be waited for: what is free is said now, and if nothing more will be, that too.
     pub(super) fn wait(&self) {
         let mut words = self.words();
         words.is_waiting = true;
-        if words.held > 0 && !words.is_hungry {
-            words.is_hungry = true;
-            words.put(Word::Hungry);
-        }
+        words.say_if_hungry();
         // The stream says the rest when the socket takes it.
         let _ = words.say(&self.socket);
     }
@@ -115,6 +130,13 @@ impl Loan {
 }
 
 impl Words {
+    fn say_if_hungry(&mut self) {
+        if self.is_waiting && !self.is_hungry && self.held > 0 && self.held == self.held_of_step {
+            self.is_hungry = true;
+            self.put(Word::Hungry);
+        }
+    }
+
     fn put(&mut self, word: Word) {
         self.unsaid.extend_from_slice(&word.encode());
     }
@@ -152,11 +174,13 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut words = self.loan.words();
         words.held -= 1;
+        words.held_of_step -= usize::from(self.step == words.steps);
         if words.is_over {
             return;
         }
         words.put(Word::Free { place: self.place });
         words.freed += self.bytes;
+        words.say_if_hungry();
         if words.is_waiting || words.freed >= self.loan.memory.len() as u64 / 4 {
             // The stream says what the socket does not take now.
             let _ = words.say(&self.loan.socket);

@@ -93,6 +93,27 @@ async fn a_body_is_read_where_it_lies_and_given_back_when_nobody_reads_it() {
 }
 
 #[tokio::test]
+async fn whoever_waits_is_hungry_only_when_nothing_but_its_own_step_is_held() {
+    let (mut borrowing, mut peer, _lent) = begun().await;
+    for place in [0, 128, 256] {
+        peer.say(message(b"", 100, Some(place)), &[b"hd"]).await;
+    }
+    let whole = borrowing.next().await.unwrap().unwrap();
+    borrowing.step_done();
+    let parts = [borrowing.next().await.unwrap().unwrap(), borrowing.next().await.unwrap().unwrap()];
+    let waiting = tokio::spawn(async move { borrowing.next().await });
+    tokio::task::yield_now().await;
+    let [first, second] = parts;
+    drop(first);
+    assert_eq!(peer.hear().await, Word::Free { place: 128 }, "the step before becomes free in its turn");
+    drop(whole);
+    assert_eq!((peer.hear().await, peer.hear().await), (Word::Free { place: 0 }, Word::Hungry));
+    peer.say(Head::Complete, &[]).await;
+    assert!(waiting.await.unwrap().unwrap().is_none());
+    drop(second);
+}
+
+#[tokio::test]
 async fn what_was_lent_outlives_its_stream_and_its_gateway() {
     let (mut borrowing, mut peer, mut lent) = begun().await;
     lent.bytes_mut().fill(5);
