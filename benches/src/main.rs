@@ -8,6 +8,7 @@
 
 mod cache;
 mod client;
+mod composed;
 mod decode;
 mod feed;
 mod fleet;
@@ -38,6 +39,7 @@ type Bench = fn() -> Result<Report>;
 /// Every bench by name.
 const BENCHES: &[(&str, Bench)] = &[
     ("cache", cache::run),
+    ("composed", composed::run),
     ("decode", decode::run),
     ("feed", feed::run),
     ("fleet", fleet::run),

@@ -163,8 +163,7 @@ impl Walk {
     pub(super) fn is_at_hand(&self) -> bool {
         match self {
             Self::Dataset(steps) => steps.is_at_hand(),
-            // Whose components are at hand is not looked for.
-            Self::Mixture(_) => false,
+            Self::Mixture(steps) => steps.is_at_hand(),
         }
     }
 

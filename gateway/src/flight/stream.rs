@@ -240,7 +240,9 @@ impl OpenStream {
                     metrics.bytes.increment(message.body_bytes());
                     sender.send(message).await?;
                 }
-                self.at_once = (self.part_bytes / bytes.max(1)).clamp(1, AT_ONCE) as usize;
+                if !self.compresses {
+                    self.at_once = (self.part_bytes / bytes.max(1)).clamp(1, AT_ONCE) as usize;
+                }
                 metrics.rows.increment(rows);
                 if is_last {
                     metrics.step.record(began.elapsed());

@@ -9,7 +9,7 @@ mod copy;
 #[cfg(test)]
 mod tests;
 
-use std::cell::LazyCell;
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ impl Window {
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let is_lying = columns.iter().any(|column| matches!(column, Column::Lying(_)));
         let picks = if is_lying {
-            order.picks.iter().map(|&(batch, row)| (batch as u32, row as u32)).collect()
+            order.picks().iter().map(|&(batch, row)| (batch as u32, row as u32)).collect()
         } else {
             Vec::new()
         };
@@ -124,33 +124,35 @@ impl Window {
 }
 
 /// Which of a window's rows comes at each position.
-struct Order<'a> {
+struct Order {
+    /// Rows of each batch.
+    lengths: Vec<usize>,
     /// By number, counted through all batches.
     rows: UInt32Array,
-    /// By batch, and row of the batch.
-    picks: LazyCell<Vec<(usize, usize)>, Box<dyn FnOnce() -> Vec<(usize, usize)> + 'a>>,
+    picks: OnceCell<Vec<(usize, usize)>>,
 }
 
-impl<'a> Order<'a> {
-    fn new(batches: &[RecordBatch], permutation: Option<&'a [u32]>) -> Self {
+impl Order {
+    fn new(batches: &[RecordBatch], permutation: Option<&[u32]>) -> Self {
         let lengths: Vec<usize> = batches.iter().map(RecordBatch::num_rows).collect();
         let all = lengths.iter().sum::<usize>() as u32;
-        let rows = permutation.map_or_else(|| (0..all).collect(), |rows| rows.to_vec());
-        let picks = move || {
-            let lying = lengths.iter().enumerate();
+        let rows = permutation.map_or_else(|| (0..all).collect(), <[u32]>::to_vec);
+        Self { lengths, rows: rows.into(), picks: OnceCell::new() }
+    }
+
+    /// The same by batch, and row of the batch.
+    fn picks(&self) -> &[(usize, usize)] {
+        self.picks.get_or_init(|| {
+            let lying = self.lengths.iter().enumerate();
             let lying: Vec<(usize, usize)> =
                 lying.flat_map(|(batch, &rows)| (0..rows).map(move |row| (batch, row))).collect();
-            match permutation {
-                Some(permutation) => permutation.iter().map(|&row| lying[row as usize]).collect(),
-                None => lying,
-            }
-        };
-        Self { rows: rows.into(), picks: LazyCell::new(Box::new(picks)) }
+            self.rows.values().iter().map(|&row| lying[row as usize]).collect()
+        })
     }
 }
 
 impl Column {
-    fn new(arrays: Vec<ArrayRef>, order: &Order<'_>) -> Result<Self, ArrowError> {
+    fn new(arrays: Vec<ArrayRef>, order: &Order) -> Result<Self, ArrowError> {
         let bytes = arrays.iter().map(|array| array.to_data().get_slice_memory_size());
         let bytes = bytes.sum::<Result<usize, _>>()?;
         // Strings of a window may be more than their offsets can count.
@@ -163,7 +165,7 @@ impl Column {
         let ordered = if is_of_numbers {
             take(&concat(&arrays)?, &order.rows, None)
         } else {
-            interleave(&arrays, &order.picks)
+            interleave(&arrays, order.picks())
         };
         ordered.map(Self::Ordered)
     }

@@ -90,6 +90,11 @@ impl MixedSteps {
         efforts.fold(Effort::default(), Effort::plus)
     }
 
+    /// As [`Steps::is_at_hand`], of all components.
+    pub(crate) fn is_at_hand(&self) -> bool {
+        self.step < self.plan.steps() && self.components.iter().all(|component| component.steps.is_at_hand())
+    }
+
     /// The next part; `None` after the last step's last.
     pub(crate) async fn next(&mut self) -> Result<Option<Gathered>, ReadError> {
         if self.step >= self.plan.steps() {

@@ -183,6 +183,32 @@ async fn what_is_held_is_not_written_and_a_reader_that_holds_all_is_not_waited_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_many_parts_has_its_place_until_it_is_whole() {
+    let mut stage = Stage::new(&[60_000, 60_000], 5_000);
+    stage.config.part_bytes = 16 << 10;
+    let (stage, mut client) = beside(stage).await;
+    let feed = r#"{"dataset":"d","batch_size":40000,"remainder":"keep","shuffle":"rows","seed":3}"#;
+    let info = client.feed(feed).await.unwrap();
+    let mut borrower = Borrower::new(&stage, &info).await.unwrap();
+    let (mut all, mut held) = (Vec::new(), Vec::new());
+    while let Some(said) = borrower.next().await.unwrap() {
+        assert!(said.place.is_some() || said.data.data_body.is_empty(), "it came by the socket");
+        held.extend(said.place);
+        // Of the schema there is none.
+        let note = Note::from_json(&said.data.app_metadata);
+        if matches!(note, Ok(Note::Part { part, parts, .. }) if part + 1 == parts) {
+            for place in held.drain(..) {
+                borrower.say(Word::Free { place }).await;
+            }
+        }
+        all.push(said.data);
+    }
+    let mut fed = ids(&decoded(all).await);
+    fed.sort_unstable();
+    assert_eq!(fed, (0..120_000).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_talks_nonsense_is_hung_up_on_and_hurts_nobody() {
     let (stage, mut client) = beside(Stage::new(&[2_000], 1_000)).await;
     let info = client.feed(FEED).await.unwrap();
