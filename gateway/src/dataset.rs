@@ -40,7 +40,6 @@ use self::location::Place;
 use self::progress::Counting;
 pub use self::progress::Progress;
 pub use self::projection::Projection;
-use self::snapshot::LOCAL_ROOT;
 pub use self::snapshot::{Block, File, Snapshot};
 pub use self::vocabulary::Vocabulary;
 pub(crate) use self::vocabulary::views;
@@ -194,7 +193,7 @@ impl Origin {
     )]
     fn of(location: &Location, stores: &Stores) -> Result<Self, DatasetError> {
         Ok(match &location.place {
-            Place::Local(_) => Self { store: Arc::new(LocalFileSystem::new()), root: LOCAL_ROOT.into() },
+            Place::Local(_) => Self { store: Arc::new(LocalFileSystem::new()), root: "/".into() },
             #[cfg(feature = "hdfs")]
             Place::Hdfs { authority, .. } => {
                 let cluster = stores.cluster(authority)?;

@@ -33,9 +33,6 @@ pub struct Snapshot {
     pub blocks: Vec<Block>,
 }
 
-/// The root of files on this machine.
-pub(super) const LOCAL_ROOT: &str = "/";
-
 /// One file of a snapshot.
 #[derive(Clone)]
 pub struct File {
@@ -136,13 +133,6 @@ impl Snapshot {
                 BlockShape { rows, bytes: u64::try_from(share).unwrap_or(u64::MAX) }
             })
             .collect()
-    }
-}
-
-impl File {
-    /// Whether it is on a disk, or what looks like one, of this machine.
-    pub fn is_local(&self) -> bool {
-        &*self.root == LOCAL_ROOT
     }
 }
 

@@ -21,8 +21,6 @@ use super::{ReadError, Source, cpu, fetch};
 
 /// Blocks of one lane that are sent for: small ones take as long for their way as for their bytes.
 const BLOCKS: usize = 4;
-/// Of a local disk fewer: its bytes are near, and what is read long before its turn takes memory from others.
-const LOCAL_BLOCKS: usize = 1;
 /// Bytes of them, unless a single block has more.
 const BYTES: u64 = 16 << 20;
 
@@ -54,9 +52,9 @@ impl Ahead {
     }
 
     /// Whether it pays to send for another block.
-    pub(super) fn has_place(&self, is_local: bool) -> bool {
+    pub(super) fn has_place(&self) -> bool {
         let bytes: u64 = self.0.iter().map(|(_, bytes)| bytes).sum();
-        self.0.len() < if is_local { LOCAL_BLOCKS } else { BLOCKS } && bytes < BYTES
+        self.0.len() < BLOCKS && bytes < BYTES
     }
 
     /// Puts a block in line and sends for what a decoder of it will ask for first, unless others did or it is

@@ -111,8 +111,7 @@ impl Rows {
     /// Sends for the blocks to come, as far as there is room. Which rows pass a filter, and so which bytes they lie
     /// in, is found in a block's turn.
     fn send_ahead(&mut self) {
-        let is_local = self.source.is_local();
-        while self.source.passing().is_none() && self.ahead.has_place(is_local) {
+        while self.source.passing().is_none() && self.ahead.has_place() {
             let behind = self.positions.clone();
             let Some(block) = self.next_block() else { break };
             if !self.ahead.push(&self.source, block) {

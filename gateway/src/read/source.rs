@@ -138,11 +138,6 @@ impl Source {
         Some(RowSelection::from(vec![skip, select]))
     }
 
-    /// Whether the files are on this machine.
-    pub(super) fn is_local(&self) -> bool {
-        self.snapshot.files.first().is_some_and(File::is_local)
-    }
-
     pub(crate) fn file(&self, place: &Place) -> &File {
         &self.snapshot.files[place.file]
     }
