@@ -21,7 +21,7 @@ def arrays(job):
 def tensors(job):
     import tensorflow as tf
     from petastorm.tf_utils import make_petastorm_dataset
-    from tensors import generated
+    from tensors import generated, untuned
 
     if job.made.kind == "binary":
         return generated(arrays(job), job.made)
@@ -30,7 +30,7 @@ def tensors(job):
         columns = group._asdict()
         return {name: tf.where(tf.math.is_nan(values), 0.0, values) if values.dtype.is_floating else values for name, values in columns.items()}
 
-    return lambda: make_petastorm_dataset(opened(job)).map(dense).rebatch(job.made.batch).prefetch(2)
+    return lambda: untuned(make_petastorm_dataset(opened(job)).map(dense).rebatch(job.made.batch).prefetch(2))
 
 
 def opened(job):

@@ -1,5 +1,7 @@
 """TFRecord files of a set, and how they are read; not a tool by itself."""
 
+import os
+
 import pyarrow.dataset as ds
 import sets
 import tensorflow as tf
@@ -46,7 +48,7 @@ def dataset(job, directory):
 
     files = sorted(map(str, directory.glob("*.tfrecord")))
     read = tf.data.TFRecordDataset(files, num_parallel_reads=sets.FILES)
-    return read.batch(made.batch).map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    return read.batch(made.batch).map(parse, num_parallel_calls=os.cpu_count()).prefetch(2)
 
 
 def _feature(value):

@@ -12,8 +12,16 @@ def warm():
 
 def generated(arrays, made):
     """What is called for an epoch of tensors: the batches that ``arrays`` gives, two of them ahead of the loop."""
-    dataset = tf.data.Dataset.from_generator(arrays, output_signature=signature(made)).prefetch(2)
+    dataset = untuned(tf.data.Dataset.from_generator(arrays, output_signature=signature(made)).prefetch(2))
     return lambda: dataset
+
+
+def untuned(dataset):
+    """The dataset without TensorFlow's tuner: it sleeps ever longer, and at every end whoever iterates waits until it wakes, which says
+    nothing of the tool. What it would have chosen must be said."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def signature(made):

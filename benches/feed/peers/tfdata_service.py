@@ -5,6 +5,7 @@ import sys
 
 import records
 import tensorflow as tf
+from tensors import untuned
 
 FORMAT = "TFRecord"
 VERSIONS = []
@@ -28,5 +29,5 @@ def tensors(job):
     address = servers.stdout.readline().strip()
     mode = tf.data.experimental.service.ShardingPolicy.DYNAMIC
     distributed = tf.data.experimental.service.distribute(processing_mode=mode, service=address)
-    dataset = records.dataset(job, directory).apply(distributed)
+    dataset = untuned(records.dataset(job, directory).apply(distributed))
     return lambda: dataset

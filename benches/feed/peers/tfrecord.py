@@ -1,6 +1,7 @@
 """TFRecord files through ``tf.data``, in file order."""
 
 import records
+from tensors import untuned
 
 FORMAT = "TFRecord"
 VERSIONS = []
@@ -8,5 +9,5 @@ VERSIONS = []
 
 def tensors(job):
     records.convert(job, job.converted)
-    dataset = records.dataset(job, job.converted)
+    dataset = untuned(records.dataset(job, job.converted))
     return lambda: dataset

@@ -36,7 +36,7 @@ const PARTS: u64 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Need {
     /// Bytes it cannot do without: of every lane what its decoder holds and two batches, a window
-    /// where there are windows, a narrow column of the one that is put in order, and the parts on their way out.
+    /// where there are windows, a narrow column of the one that is put in order, of numbers two, and the parts on their way out.
     pub(crate) bytes: u64,
     /// Bytes of one window of a lane; 0 without windows. One more lets a lane decode ahead.
     pub(crate) window_bytes: u64,

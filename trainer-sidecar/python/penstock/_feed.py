@@ -188,6 +188,9 @@ class Feed:
         the number of batches that TensorFlow takes ahead (0: none). Under a MultiWorkerMirroredStrategy:
         ``strategy.distribute_datasets_from_function(lambda context: feed.tf())``. A ``fit`` of several
         epochs takes a feed of as many and ``steps_per_epoch=feed.steps_per_epoch``.
+
+        Whoever loops over a pipeline that goes on from here, ``feed.tf().map(…)``, waits at its end for TensorFlow's tuner, which
+        sleeps up to a minute: ``options.autotune.enabled = False`` (``tf.data.Options``, ``with_options``) spares that.
         """
         from . import _tf
 
