@@ -132,7 +132,7 @@ def test_keras_goes_on_at_the_epoch_that_was_saved(tf, data, tmp_path, package):
             if int(self.model.optimizer.iterations) == 16:
                 raise Interrupted
 
-    def train(callbacks):
+    def train(callbacks, initial_epoch=None):
         model = Sum()
         model({"id": np.arange(2)})
         model.compile(keras.optimizers.Adam(1e-3), steps_per_execution=2)
@@ -140,11 +140,14 @@ def test_keras_goes_on_at_the_epoch_that_was_saved(tf, data, tmp_path, package):
             saved = feed.keras_checkpoint(model, tmp_path)
             began = saved.epoch
             model.fit(
-                feed.tf(), epochs=3, initial_epoch=began, steps_per_epoch=feed.steps_per_epoch, verbose=0,
-                callbacks=[saved, *callbacks],
+                feed.tf(), epochs=3, initial_epoch=began if initial_epoch is None else initial_epoch,
+                steps_per_epoch=feed.steps_per_epoch, verbose=0, callbacks=[saved, *callbacks],
             )
         return began, int(model.seen), int(model.optimizer.iterations)
 
     with pytest.raises(Interrupted):
         train([Interrupt()])
+    # It would train the first epoch twice.
+    with pytest.raises(penstock.ArgumentError, match="is a model after 1: give fit initial_epoch=checkpoint.epoch"):
+        train([], initial_epoch=0)
     assert train([]) == (1, 3 * ROWS * (ROWS - 1) // 2, 30)

@@ -29,10 +29,11 @@ class KerasCheckpoint:
         model.optimizer.build(model.trainable_variables)
         self._position = feed.position()
         self._seen = 0
+        self._begins = True
         checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, feed=self._position)
-        latest = tf.train.latest_checkpoint(directory)
-        if latest is not None:
-            checkpoint.restore(latest).assert_existing_objects_matched()
+        self._restored = tf.train.latest_checkpoint(directory)
+        if self._restored is not None:
+            checkpoint.restore(self._restored).assert_existing_objects_matched()
         rank = feed.description["rank"]
         own = directory if rank == 0 else os.path.join(directory, f".rank-{rank}")
         # The strategies of several workers want all of them to save; one is enough to restore.
@@ -43,8 +44,17 @@ class KerasCheckpoint:
         """Epochs trained, for ``fit(initial_epoch=…)``."""
         return int(self._position.cursor["epoch"])
 
+    def on_train_begin(self, logs: Any = None) -> None:
+        """The next epoch is the first of a ``fit``."""
+        self._begins = True
+
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Batches are counted from 0 again."""
+        """Batches are counted from 0 again. A ``fit`` that would train again what a restored model was trained on is refused."""
+        if self._begins and self._restored is not None and epoch != self.epoch:
+            raise ArgumentError(
+                f"fit begins with epoch {epoch}, and {self._restored} is a model after {self.epoch}: give fit initial_epoch=checkpoint.epoch"
+            )
+        self._begins = False
         self._seen = 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
