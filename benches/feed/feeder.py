@@ -89,6 +89,8 @@ def main() -> None:
             if time.perf_counter() > first + float(seconds):
                 break
         else:
+            if first is None:
+                sys.exit("no batch came")
             first_epoch = first_epoch or time.perf_counter() - began
     elapsed = time.perf_counter() - began
     say(rows=rows, seconds=elapsed, first_batch_s=first - began, first_epoch_s=first_epoch)

@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<Report> {
     let (data, sets) = sets::make()?;
     let mut lines = Vec::new();
     for (name, what) in SETS {
-        let set = sets.iter().find(|set| set.name == *name).with_context(|| format!("no set {name}"))?;
+        let set = sets::named(&sets, name)?;
         lines.extend(measure(set, what, &data)?);
     }
     Ok(Report {

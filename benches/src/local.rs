@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<Report> {
     let bare = floor::tcp()?;
     let mut lines = Vec::new();
     for (name, what) in SETS {
-        let set = sets.iter().find(|set| set.name == *name).with_context(|| format!("no set {name}"))?;
+        let set = sets::named(&sets, name)?;
         lines.extend(measure(set, what, &data, bare)?);
     }
     Ok(Report {

@@ -23,6 +23,11 @@ pub(crate) fn make() -> Result<(PathBuf, Vec<Set>)> {
     Ok((data, sets))
 }
 
+/// One of the sets.
+pub(crate) fn named<'a>(sets: &'a [Set], name: &str) -> Result<&'a Set> {
+    sets.iter().find(|set| set.name == name).with_context(|| format!("no set {name}"))
+}
+
 impl Set {
     pub(crate) fn directory(&self, data: &Path) -> PathBuf {
         data.join(&self.name)

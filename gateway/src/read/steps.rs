@@ -126,12 +126,14 @@ impl Steps {
             Origin::Here(lane) => lane.has(positions),
             Origin::Elsewhere(_) => false,
         };
-        match (&self.current, self.partition.step(self.step)) {
-            (Some(current), _) => current.pieces.iter().all(|(place, positions)| has(*place, positions)),
-            (None, Some(StepShare::Lanes(pieces))) => {
+        if let Some(current) = &self.current {
+            return current.pieces.iter().all(|(place, positions)| has(*place, positions));
+        }
+        match self.partition.step(self.step) {
+            Some(StepShare::Lanes(pieces)) => {
                 pieces.iter().enumerate().all(|(place, piece)| has(place, &piece.positions))
             }
-            (None, Some(StepShare::Remainder(_)) | None) => false,
+            Some(StepShare::Remainder(_)) | None => false,
         }
     }
 

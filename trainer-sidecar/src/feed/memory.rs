@@ -37,9 +37,7 @@ impl Leased {
             return;
         }
         if let Some(lease) = self.budget.try_lease(missing) {
-            self.leases.push(lease);
-            self.bytes = bytes;
-            metrics::memory(self.budget.leased());
+            self.add(lease, bytes);
         }
     }
 
@@ -66,10 +64,15 @@ impl Leased {
             return Err(busy());
         }
         let lease = timeout(house.deadlines.memory, self.budget.lease(missing)).await.map_err(|_| busy())?;
+        self.add(lease, bytes);
+        Ok(())
+    }
+
+    /// With this lease it has `bytes`.
+    fn add(&mut self, lease: Lease, bytes: u64) {
         self.leases.push(lease);
         self.bytes = bytes;
         metrics::memory(self.budget.leased());
-        Ok(())
     }
 }
 

@@ -19,12 +19,13 @@ pub(super) type Piece<'a> = (&'a ArrayRef, Range<usize>);
 
 /// Copies the pieces, of which there is at least one.
 pub(super) fn copy(pieces: &[Piece<'_>]) -> Result<ArrayRef, ArrowError> {
+    let Some((first, _)) = pieces.first() else { return concat(&[]) };
     macro_rules! of_numbers {
         ($t:ty) => {
-            Ok(Arc::new(numbers::<$t>(pieces)) as ArrayRef)
+            // Of decimals and moments the type says more than what they are stored in.
+            Ok(Arc::new(numbers::<$t>(pieces).with_data_type(first.data_type().clone())) as ArrayRef)
         };
     }
-    let Some((first, _)) = pieces.first() else { return concat(&[]) };
     downcast_primitive! {
         first.data_type() => (of_numbers),
         _ => {
@@ -41,12 +42,7 @@ fn numbers<T: ArrowPrimitiveType>(pieces: &[Piece<'_>]) -> PrimitiveArray<T> {
     for (array, rows) in pieces {
         values.extend_from_slice(&array.as_primitive::<T>().values()[rows.clone()]);
     }
-    let numbers = PrimitiveArray::new(values.into(), nulls(pieces, count));
-    match pieces.first() {
-        // Of decimals and moments the type says more than what they are stored in.
-        Some((array, _)) => numbers.with_data_type(array.data_type().clone()),
-        None => numbers,
-    }
+    PrimitiveArray::new(values.into(), nulls(pieces, count))
 }
 
 fn nulls(pieces: &[Piece<'_>], count: usize) -> Option<NullBuffer> {
