@@ -67,7 +67,7 @@ def test_dlpack_hands_numbers_on_in_place_and_says_that_they_are_read_only(produ
 
 
 def test_a_view_keeps_its_slot_and_nothing_else_does(produce):
-    produce(steps=6, slots=2)
+    produce(steps=6, slots=3)
     iterator = iter(penstock.feed())
     view = next(iterator)["c_int64"][2:4]
     gc.collect()
@@ -80,11 +80,48 @@ def test_a_view_keeps_its_slot_and_nothing_else_does(produce):
     iterator.close()
 
 
-def test_holding_every_batch_is_an_error_that_says_so(produce, monkeypatch):
+def test_who_keeps_every_batch_gets_copies_and_is_told_once(produce):
+    produce(steps=9, slots=4)
+    with pytest.warns(penstock.CopyWarning) as told:
+        batches = list(penstock.feed(name="mine"))
+    assert [str(warning.message).split(":")[0] for warning in told] == ["feed 'mine'"]
+    assert "keeps 3 batches and its ring has 4 slots" in str(told[0].message) and told[0].filename == __file__
+    for step, batch in enumerate(batches):
+        ids = np.arange(step * 8, step * 8 + 8)
+        for dtype in set(DTYPES) - {"string", "bytes"}:
+            array = batch[f"c_{dtype}"]
+            address, read_only = array.__array_interface__["data"]
+            assert (in_ring(address), read_only, address % 128) == (step < 3, True, 0), dtype
+            np.testing.assert_array_equal(array.astype("float32") if dtype == "bfloat16" else array, made_up(dtype, ids))
+        assert batch["c_string"].tolist() == made_up("string", ids)
+
+
+@pytest.mark.filterwarnings("error::penstock.CopyWarning")
+def test_a_loop_of_three_slots_copies_nothing(produce):
+    produce(steps=20, slots=3)
+    for batch in penstock.feed():
+        assert in_ring(batch["c_int64"].__array_interface__["data"][0])
+
+
+@pytest.mark.filterwarnings("ignore::penstock.CopyWarning")
+def test_a_batch_held_for_ever_is_as_it_was_and_stops_nobody(produce):
+    produce(steps=50, slots=2)
+    iterator = iter(penstock.feed())
+    forever = next(iterator)
+    windows = [next(iterator), next(iterator)]
+    for batch in iterator:
+        windows = [windows[1], batch]
+        assert [window["c_int32"][0] for window in windows] == [(batch.step - 1) * 8, batch.step * 8]
+    assert windows[1].step == 49
+    assert forever["c_int32"].tolist() == list(range(8)) and in_ring(forever["c_int32"].__array_interface__["data"][0])
+
+
+def test_what_must_be_acknowledged_is_not_copied_but_refused(produce, monkeypatch):
+    """A step whose slot came back without a word would be offered to another."""
     monkeypatch.setattr("penstock._feed.HELD_SECONDS", 1)
     produce(steps=6, slots=2)
     with pytest.raises(penstock.AllSlotsHeldError, match="feed 'mine': all 2 slots of the feed are held by this process"):
-        list(penstock.feed(name="mine"))
+        list(penstock.feed(name="mine")._delivery("once", 60.0))
 
 
 def test_arrays_outlive_iterator_feed_and_sidecar(produce):

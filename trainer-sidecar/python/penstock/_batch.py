@@ -1,13 +1,13 @@
 """One batch as numpy arrays over shared memory, and what any other kind of array is made of.
 
 In: a batch of the C ABI. Out: read-only arrays that own their slot: the slot goes back when the last
-array (or view of one) is gone. Numbers are not copied; strings become Python objects.
+array (or view of one) is gone. Numbers are not copied, unless the slot must go back at once; strings become Python objects.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Mapping, Sequence, TypeVar
+from typing import Any, Callable, Mapping, Sequence, TypeVar, Union
 
 import numpy as np
 
@@ -37,6 +37,8 @@ _DTYPES: dict[int, tuple[str, Any]] = {
 }
 BFLOAT16 = 11
 _STRING = 14
+#: Where columns begin, in a slot and in copies.
+_ALIGNMENT = 128
 
 
 class Batch(dict[str, Any]):
@@ -86,10 +88,10 @@ class Slot:
 class _Memory:
     """What numpy takes as the owner of an array's memory."""
 
-    __slots__ = ("__array_interface__", "_slot")
+    __slots__ = ("__array_interface__", "_owner")
 
-    def __init__(self, slot: Slot, address: int, shape: tuple[int, ...], dtype: np.dtype, read_only: bool) -> None:
-        self._slot = slot
+    def __init__(self, owner: "Owner", address: int, shape: tuple[int, ...], dtype: np.dtype, read_only: bool) -> None:
+        self._owner = owner
         self.__array_interface__ = {
             "version": 3,
             "data": (address, read_only),
@@ -98,42 +100,56 @@ class _Memory:
         }
 
 
-#: Makes whatever a column shall be from the slot, the column, and its name.
-Maker = Callable[[Slot, _native.ColumnStruct, str], T]
+#: What keeps a column's memory: its slot, or an array that is a copy.
+Owner = Union[Slot, np.ndarray]
+#: Makes whatever a column shall be from who owns it, the column, and its name.
+Maker = Callable[[Owner, _native.ColumnStruct, str], T]
 
 
-def columns(out: _native.BatchStruct, described: Sequence[Mapping[str, Any]], maker: Maker[T]) -> "dict[str, T | Ragged]":
-    """What ``maker`` makes of each column of a batch just received, by name."""
-    slot = Slot(out.batch)
-    if out.columns != len(described):
-        raise NativeError(f"the batch has {out.columns} columns, the description {len(described)}: install one release")
+def columns(
+    slot: Slot, count: int, described: Sequence[Mapping[str, Any]], maker: Maker[T], copy: bool
+) -> "dict[str, T | Ragged]":
+    """What ``maker`` makes of each of ``count`` columns, by name; of copies, if the slot is to go back at once."""
+    if count != len(described):
+        raise NativeError(f"the batch has {count} columns, the description {len(described)}: install one release")
     parts = []
     for i, column in enumerate(described):
         struct = _native.ColumnStruct()
         _native.check(_native.library().penstock_column(slot.pointer, i, ctypes.byref(struct)))
-        parts.append(maker(slot, struct, column["name"]))
+        # Texts become objects in any case.
+        owner = _copied(struct) if copy and not struct.offsets else slot
+        parts.append(maker(owner, struct, column["name"]))
     return joined(described, parts, lambda values, splits: Ragged(values, tuple(splits)))
 
 
-def array(slot: Slot, column: _native.ColumnStruct, name: str) -> np.ndarray:
+def _copied(column: _native.ColumnStruct) -> np.ndarray:
+    """Points a column of numbers to a copy, and gives what keeps that."""
+    memory = np.empty(column.bytes + _ALIGNMENT, np.uint8)
+    begin = memory.ctypes.data + -memory.ctypes.data % _ALIGNMENT
+    ctypes.memmove(begin, column.data, column.bytes)
+    column.data = begin
+    return memory
+
+
+def array(owner: Owner, column: _native.ColumnStruct, name: str) -> np.ndarray:
     """A column as numpy has it: numbers where they lie, strings and bytes as objects."""
     if column.offsets:
         return objects(column)
     dtype = numpy_dtype(column.dtype, name)
     if column.dtype == BFLOAT16:
         # The array interface has no word for it; its bytes do.
-        return numbers(slot, column, np.dtype(np.uint16)).view(dtype)
-    return numbers(slot, column, dtype)
+        return numbers(owner, column, np.dtype(np.uint16)).view(dtype)
+    return numbers(owner, column, dtype)
 
 
-def numbers(slot: Slot, column: _native.ColumnStruct, dtype: np.dtype, read_only: bool = True) -> np.ndarray:
+def numbers(owner: Owner, column: _native.ColumnStruct, dtype: np.dtype, read_only: bool = True) -> np.ndarray:
     """A column of numbers where it lies. The memory cannot be written, whatever the array says of it."""
     shape = tuple(column.dims[: column.ndim])
     if column.bytes == 0:
         empty = np.empty(shape, dtype)
         empty.setflags(write=not read_only)
         return empty
-    return np.asarray(_Memory(slot, column.data, shape, dtype, read_only))
+    return np.asarray(_Memory(owner, column.data, shape, dtype, read_only))
 
 
 def objects(column: _native.ColumnStruct) -> np.ndarray:

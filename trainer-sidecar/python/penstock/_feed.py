@@ -13,12 +13,13 @@ import itertools
 import json
 import os
 import uuid
+import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
 
 from . import _batch, _cursor, _native, _ragged, _request, _show, _source
 from ._batch import Batch
-from .errors import ArgumentError, ClosedError, PenstockError
+from .errors import ArgumentError, ClosedError, CopyWarning, PenstockError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -69,6 +70,7 @@ class Feed:
             place = whole._place if whole is not None else _source.open_place(plan)
         self._place: _source.Place = place
         self._passes = 0  # plain iterations begun
+        self._copies = False  # and has said so
         self._given: Optional[tuple[int, int]] = None  # epoch and step of the newest one's last batch
         self._datasets: weakref.WeakSet[tf.data.Dataset] = weakref.WeakSet()
         # Also when the feed is dropped or the interpreter ends: a thread of TensorFlow's that waits for
@@ -405,7 +407,8 @@ class FeedIterator(Iterator[Batch]):
         for held in itertools.count():
             kind = library.penstock_next(self._handle, _SLICE_MS, ctypes.byref(out))
             if kind == 0:
-                arrays = _batch.columns(out, self._columns, self._maker)
+                slot = _batch.Slot(out.batch)
+                arrays = _batch.columns(slot, out.columns, self._columns, self._maker, self._takes_last_slot())
                 if self._pass == self._feed._passes:
                     self._feed._given = (out.epoch, out.step)
                 return Batch(arrays, out.epoch, out.step, out.rows, self._cursor)
@@ -419,6 +422,21 @@ class FeedIterator(Iterator[Batch]):
             if kind not in (_native.NOT_YET, _native.INTERRUPTED):
                 raise _native.failure(kind)
         raise AssertionError("counting does not end")
+
+    def _takes_last_slot(self) -> bool:
+        """Whether a batch just received left none free: a loop that keeps its batches would then wait for itself."""
+        slots, held = _native.slots(self._handle)
+        # A batch of a delivery that gave its slot back would be offered again.
+        if held < slots or "acknowledgement" in self._feed._request:
+            return False
+        if not self._feed._copies:
+            self._feed._copies = True
+            text = (
+                f"feed '{self._feed.name}': this process keeps {held - 1} batches and its ring has {slots} slots, so this one is copied, and so are "
+                "all that come while as many are kept: drop what you do not need, or give the feed more memory="
+            )
+            warnings.warn(text, CopyWarning, stacklevel=3)
+        return True
 
     def acknowledge(self, batch: Batch) -> None:
         """Tells the sidecar that the effect of this batch is safe."""

@@ -54,8 +54,8 @@ def batches(feed: "Feed") -> JaxBatches:
 jax.tree_util.register_pytree_node(Batch, lambda batch: (list(batch.values()), tuple(batch)), lambda names, arrays: dict(zip(names, arrays)))
 
 
-def _column(slot: _batch.Slot, column: _native.ColumnStruct, name: str) -> Any:
+def _column(owner: _batch.Owner, column: _native.ColumnStruct, name: str) -> Any:
     if column.dtype == _batch.BFLOAT16:
-        return jax.dlpack.from_dlpack(_batch.numbers(slot, column, np.dtype(np.uint16), read_only=False)).view(jnp.bfloat16)
+        return jax.dlpack.from_dlpack(_batch.numbers(owner, column, np.dtype(np.uint16), read_only=False)).view(jnp.bfloat16)
     # Said to be writable, for DLPack as most speak it has no word for what is not.
-    return jax.dlpack.from_dlpack(_batch.numbers(slot, column, _batch.numpy_dtype(column.dtype, name), read_only=False))
+    return jax.dlpack.from_dlpack(_batch.numbers(owner, column, _batch.numpy_dtype(column.dtype, name), read_only=False))

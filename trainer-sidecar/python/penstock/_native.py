@@ -106,6 +106,7 @@ def library() -> ctypes.CDLL:
         "penstock_describe": [text, text, number, place],
         "penstock_description": [number, place],
         "penstock_next": [number, number, place],
+        "penstock_slots": [number, place, place],
         "penstock_column": [place, number, place],
         "penstock_batch_free": [place],
         "penstock_acknowledge": [number, number, number],
@@ -168,6 +169,13 @@ def description(handle: int) -> str:
     given = ctypes.c_void_p()
     check(library().penstock_description(handle, ctypes.byref(given)))
     return _take(given)
+
+
+def slots(handle: int) -> tuple[int, int]:
+    """Slots of an open feed's ring, and how many of them this process holds."""
+    all_of_them, held = ctypes.c_uint64(), ctypes.c_uint64()
+    check(library().penstock_slots(handle, ctypes.byref(all_of_them), ctypes.byref(held)))
+    return all_of_them.value, held.value
 
 
 def stats() -> Stats:

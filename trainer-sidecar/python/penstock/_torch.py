@@ -87,14 +87,14 @@ class TorchDataset(IterableDataset):  # type: ignore[misc, type-arg]
             )
         return self._feed._from(_cursor_of(self._loaded))
 
-    def _column(self, slot: _batch.Slot, column: _native.ColumnStruct, name: str) -> Any:
+    def _column(self, owner: _batch.Owner, column: _native.ColumnStruct, name: str) -> Any:
         if column.offsets:
             return _batch.objects(column).tolist()
         if column.dtype == _batch.BFLOAT16:
-            tensor = torch.from_numpy(_batch.numbers(slot, column, np.dtype(np.int16), read_only=False)).view(torch.bfloat16)
+            tensor = torch.from_numpy(_batch.numbers(owner, column, np.dtype(np.int16), read_only=False)).view(torch.bfloat16)
         else:
             # Said to be writable, for torch would warn of every array that is not.
-            tensor = torch.from_numpy(_batch.numbers(slot, column, _batch.numpy_dtype(column.dtype, name), read_only=False))
+            tensor = torch.from_numpy(_batch.numbers(owner, column, _batch.numpy_dtype(column.dtype, name), read_only=False))
         return tensor.clone() if self._writable else tensor
 
 

@@ -27,7 +27,11 @@ class SidecarError(PenstockError):
 
 
 class AllSlotsHeldError(PenstockError):
-    """No batch can come because this process holds them all."""
+    """No batch can come because this process holds them all, and must say of each that it is done with it."""
+
+
+class CopyWarning(UserWarning):
+    """Batches are copied, because this process keeps as many as their feed has slots."""
 
 
 class ClosedError(PenstockError):

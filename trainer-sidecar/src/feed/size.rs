@@ -4,6 +4,8 @@
 const MOST_SLOTS: u64 = 8;
 /// One is read while another is written.
 const FEWEST_SLOTS: u64 = 2;
+/// And one is on its way to a trainer that keeps the one before it for so long: with fewer, it would have to copy.
+const FEW_SLOTS: u64 = 3;
 /// Two prefetched, one in the trainer's hands, one on its way there, one being written.
 const EASY_SLOTS: u64 = 5;
 const LEAST_CONNECTION: u64 = 64 << 10;
@@ -41,13 +43,16 @@ pub(super) fn easy(slot_bytes: u64) -> u64 {
     halves.saturating_add((halves / 15 + 1).clamp(LEAST_CONNECTION, MOST_CONNECTION))
 }
 
-/// Half for slots, as far as they are wanted, the rest for the queue. `None` below [`needed`].
+/// Half for slots, as far as they are wanted, the rest for the queue, which has room for one step at least. `None`
+/// below [`needed`].
 pub(super) fn divide(memory: u64, slot_bytes: u64) -> Option<Division> {
     if memory < needed(slot_bytes) {
         return None;
     }
     let left = memory - connection(memory);
-    let slots = (left / 2 / slot_bytes.max(1)).clamp(FEWEST_SLOTS, MOST_SLOTS);
+    let slot_bytes = slot_bytes.max(1);
+    let fewest = (left / slot_bytes).saturating_sub(1).clamp(FEWEST_SLOTS, FEW_SLOTS);
+    let slots = (left / 2 / slot_bytes).clamp(fewest, MOST_SLOTS);
     let queue = left.checked_sub(slots * slot_bytes)?;
     Some(Division { slots: u32::try_from(slots).expect("few"), queue })
 }
@@ -63,6 +68,7 @@ mod tests {
         assert_eq!(divide(256 << 20, 1 << 20).unwrap().slots, 8);
         assert_eq!(divide(needed(8 << 20), 8 << 20).unwrap().slots, 2);
         assert_eq!(divide(needed(8 << 20) - 1, 8 << 20), None);
+        assert_eq!(divide(needed(8 << 20) + (9 << 20), 8 << 20).unwrap().slots, 3, "before a longer queue");
     }
 
     proptest! {

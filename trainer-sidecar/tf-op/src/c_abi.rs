@@ -186,6 +186,22 @@ pub unsafe extern "C" fn penstock_next(handle: u64, milliseconds: u64, out: *mut
     })
 }
 
+/// Slots of a feed's ring, and how many of them this process holds.
+///
+/// # Safety
+/// Places for two numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn penstock_slots(handle: u64, slots: *mut u64, held: *mut u64) -> i32 {
+    guarded(|| {
+        let feed = registry::get(handle)?;
+        // SAFETY: the caller's promise.
+        *unsafe { at(slots) }? = feed.consumer.slots() as u64;
+        // SAFETY: the caller's promise.
+        *unsafe { at(held) }? = feed.consumer.held() as u64;
+        Ok(())
+    })
+}
+
 /// Column `i` of a batch.
 ///
 /// # Safety

@@ -68,6 +68,9 @@ fn a_feed_is_opened_read_and_closed() {
         penstock_text_free(given);
         assert_eq!(penstock_next(handle, 60_000, &raw mut out), 0, "{}", error());
         assert_eq!((out.epoch, out.step, out.rows, out.columns), (1, 7, 2, 2));
+        let (mut slots, mut held) = (0, 0);
+        assert_eq!(penstock_slots(handle, &raw mut slots, &raw mut held), 0);
+        assert_eq!((slots, held), (2, 1));
         assert_eq!(penstock_column(out.batch, 0, &raw mut column), 0);
         assert_eq!(
             (column.dtype, column.ndim, column.dims[..2].to_vec(), column.bytes),
