@@ -194,6 +194,35 @@ def test_a_pass_that_has_ended_leaves_its_memory_to_others(data):
             assert first["id"].tolist() == list(range(64)), "what is held can be read"
 
 
+def test_feeds_share_what_memory_there_is(data):
+    """What one feed may have at most is not kept from another."""
+    feeds = [penstock.feed(data, batch_size=64, columns=["id"], memory="600MiB") for _ in range(3)]
+    passes = [iter(feed) for feed in feeds]
+    assert all(next(batches)["id"].tolist() == list(range(64)) for batches in passes)
+    for feed in feeds:
+        feed.close()
+
+
+@pytest.mark.parametrize("said, told", [("1MiB", "PENSTOCK_SIDECAR_MEMORY in the environment before penstock.feed"), ("64MiB", None)])
+def test_the_environment_says_what_a_sidecar_has(data, monkeypatch, said, told):
+    monkeypatch.setenv("PENSTOCK_SIDECAR_MEMORY", said)
+    with penstock.feed(data, batch_size=ROWS, select=["id", "hash_bucket(name, 9) AS a", *(f"id + {i} AS b{i}" for i in range(80))]) as feed:
+        if told is None:
+            assert [batch.rows for batch in feed] == [ROWS]
+        else:
+            with pytest.raises(penstock.FeedError, match=told):
+                next(iter(feed))
+
+
+def test_the_smallest_limit_is_what_a_process_can_have(tmp_path):
+    (tmp_path / "max").write_text("max\n")
+    (tmp_path / "limit").write_text("1000\n")
+    of_machine = _daemons._memory_of_the_machine([])
+    assert of_machine > 1 << 20
+    assert _daemons._memory_of_the_machine([tmp_path / "max", tmp_path / "nowhere"]) == of_machine
+    assert _daemons._memory_of_the_machine([tmp_path / "max", tmp_path / "limit"]) == 1000
+
+
 def test_passes_of_a_feed_are_of_the_same_files(tmp_path):
     def write(name, first):
         pq.write_table(pa.table({"id": list(range(first, first + 100))}), tmp_path / name)

@@ -17,9 +17,11 @@ pub struct Config {
     pub gateways: Vec<String>,
     /// Without it, no gateway is reached by TLS.
     pub tls: Option<TlsConfig>,
-    /// Bytes that all feeds together may hold: rings, and what was received and not packed yet. A feed
-    /// that does not say how much it wants gets a quarter.
+    /// Bytes of all feeds together: rings, and what was received and not packed yet. A feed that does not say how much
+    /// it may have begins with a quarter.
     pub memory: u64,
+    /// Bytes that all feeds together may hold where their steps are too large for `memory`; no less than that.
+    pub most_memory: u64,
     /// Without it, nothing is asked of the GPUs' driver.
     pub gpus: Option<GpuConfig>,
     pub deadlines: Deadlines,
@@ -32,6 +34,7 @@ impl Config {
             gateways: Vec::new(),
             tls: None,
             memory: DEFAULT_MEMORY,
+            most_memory: 0,
             gpus: None,
             deadlines: Deadlines::default(),
         }

@@ -50,6 +50,8 @@ pub(crate) struct House {
     pub(crate) trust: Trust,
     pub(crate) deadlines: Deadlines,
     pub(crate) budget: Budget,
+    /// Bytes that a feed begins with if it says nothing.
+    pub(crate) portion: u64,
     pub(crate) deliveries: Deliveries,
     pub(crate) accounts: Accounts,
     pub(crate) drain: Drain,

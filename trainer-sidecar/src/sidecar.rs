@@ -49,19 +49,20 @@ impl Sidecar {
     /// # Errors
     /// The socket cannot be bound, a gateway's address is none, or a file of TLS is of no use.
     pub fn start(config: Config, drain: &Drain) -> Result<Bound, StartError> {
-        let Config { listen: path, gateways, tls, memory, gpus, deadlines } = config;
+        let Config { listen: path, gateways, tls, memory, most_memory, gpus, deadlines } = config;
         let gateways = gateways.iter().map(|text| Address::parse(text)).collect::<Result<_, _>>();
         let gateways = gateways.map_err(StartError::Gateway)?;
         let trust = tls.map(|tls| Trust::read(&tls)).transpose()?.unwrap_or_default();
         let listener = bind(&path)?;
         metrics::register();
-        let (budget, deliveries, accounts) =
-            (Budget::new(memory), Deliveries::default(), Accounts::default());
+        let (budget, portion) = (Budget::new(most_memory.max(memory)), memory / 4);
+        let (deliveries, accounts) = (Deliveries::default(), Accounts::default());
         if let Some(gpus) = gpus {
             drain.spawn("gpus", gpu::watch(gpus, accounts.clone(), drain.clone()));
         }
         let drained = drain.clone();
-        let house = House { gateways, trust, deadlines, budget, deliveries, accounts, drain: drained };
+        let house =
+            House { gateways, trust, deadlines, budget, portion, deliveries, accounts, drain: drained };
         drain.spawn("accept", feed::accept(listener, Arc::new(house)));
         Ok(Bound { path })
     }

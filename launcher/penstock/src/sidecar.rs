@@ -37,9 +37,13 @@ pub(crate) struct Args {
     #[arg(long, env = "PENSTOCK_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
-    /// What all feeds together may hold, shared memory included [default: 1GiB].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    /// What all feeds together have, shared memory included; one that asks for nothing begins with a quarter [default: 1GiB].
+    #[arg(long, env = "PENSTOCK_SIDECAR_MEMORY", value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
+
+    /// What they may have where their steps are too large for that [default: the same].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    most_memory: Option<u64>,
 
     /// The trainer's GPUs, as in CUDA_VISIBLE_DEVICES [default: all]. The sidecar stays on their NUMA node, and tells
     /// how busy they are.
@@ -75,6 +79,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     config.gpus = Some(GpuConfig { chosen: args.gpu, library: args.nvml, sysfs: args.sysfs });
     if let Some(memory) = args.memory {
         config.memory = memory;
+    }
+    if let Some(memory) = args.most_memory {
+        config.most_memory = memory;
     }
     daemon::serve(&args.daemon, async move |drain| {
         let bound = Sidecar::start(config, drain)?;

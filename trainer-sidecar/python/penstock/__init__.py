@@ -131,8 +131,10 @@ def feed(
     lanes
         How many stretches of the order are read at once; by default the plan decides.
     memory
-        Bytes that the sidecar may hold for this feed, also as ``"64MiB"``; by default a quarter of its own. More means more
-        batches ahead, and more that this process may keep without copying.
+        Bytes that the sidecar may hold for this feed at most, also as ``"64MiB"``; less will do if less is free. By default 256 MiB
+        to begin with, and what steps need that are larger. More means more batches ahead, and more that this process may keep
+        without copying. All feeds whose sidecar belongs to this process may have a quarter of the machine's memory (1 GiB at least);
+        ``PENSTOCK_SIDECAR_MEMORY=8GiB`` in the environment before the first feed says how much instead.
     compression
         How batches cross the network: ``"lz4"`` or ``"zstd"`` for a link that is slower than the gateway's cores; by
         default as they are. On one machine nothing is compressed.

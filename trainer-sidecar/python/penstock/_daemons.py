@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import BinaryIO, Optional
+from typing import BinaryIO, Iterable, Optional
 
 from . import _native
 from .errors import FeedError, SidecarError
@@ -34,6 +34,13 @@ _LOCK = "lock"
 #: How long a daemon keeps freed memory. It works for one job, which will want it again: pages that come back from the system
 #: take a fifth of the time of a later epoch.
 _KEEPS, _KEEPS_MS = "MIMALLOC_PURGE_DELAY", "6000"
+
+#: Of the machine's memory, or of what the control group may have: what feeds may have whose steps are large. Whoever says
+#: how much a sidecar has is not overruled.
+_SHARE = 4
+_SAID = "PENSTOCK_SIDECAR_MEMORY"
+#: Where a container finds its limit, by version of control groups.
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 #: What a gateway serves: names of datasets and where their files are.
 Served = tuple[tuple[str, str], ...]
@@ -149,7 +156,8 @@ class Daemons:
     def _new_sidecar(self) -> Daemon:
         directory = self._directory()
         socket = directory / f"sidecar-{time.monotonic_ns()}.sock"
-        return Daemon("sidecar", ["sidecar", "--listen", str(socket)], directory)
+        memory = [] if os.environ.get(_SAID) else ["--most-memory", str(_memory_of_the_machine() // _SHARE)]
+        return Daemon("sidecar", ["sidecar", "--listen", str(socket), *memory], directory)
 
     def _new_gateway(self, served: Served) -> Daemon:
         datasets = [argument for name, uri in served for argument in ("--dataset", f"{name}={uri}")]
@@ -196,6 +204,17 @@ class Daemons:
             self.directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{self.pid}-", dir=base))
             self.directory_lock = _locked(self.directory)
         return self.directory
+
+
+def _memory_of_the_machine(limits: Iterable[Path] = _LIMITS) -> int:
+    """Bytes that this process and its children can have."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for limit in limits:
+        try:
+            found.append(int(limit.read_text()))
+        except (OSError, ValueError):
+            continue  # not there, or "max"
+    return min(found)
 
 
 def _locked(directory: Path) -> BinaryIO:

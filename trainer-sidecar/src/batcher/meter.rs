@@ -16,6 +16,8 @@ pub(crate) struct Meter(Arc<Shared>);
 struct Shared {
     held: AtomicU64,
     limit: AtomicU64,
+    /// Another limit, by what there is to read.
+    ahead: AtomicU64,
     changed: Notify,
 }
 
@@ -27,8 +29,8 @@ pub(crate) struct Held {
 
 impl Meter {
     pub(crate) fn new(limit: u64) -> Self {
-        let (held, limit) = (AtomicU64::new(0), AtomicU64::new(limit));
-        Self(Arc::new(Shared { held, limit, changed: Notify::new() }))
+        let (held, limit, ahead) = (AtomicU64::new(0), AtomicU64::new(limit), AtomicU64::new(u64::MAX));
+        Self(Arc::new(Shared { held, limit, ahead, changed: Notify::new() }))
     }
 
     pub(crate) fn held(&self) -> u64 {
@@ -37,6 +39,12 @@ impl Meter {
 
     pub(crate) fn set_limit(&self, limit: u64) {
         self.0.limit.store(limit, Ordering::Release);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Nobody needs more ahead than this, whatever the limit.
+    pub(crate) fn set_ahead(&self, bytes: u64) {
+        self.0.ahead.store(bytes, Ordering::Release);
         self.0.changed.notify_waiters();
     }
 
@@ -53,7 +61,8 @@ impl Meter {
             let mut changed = std::pin::pin!(self.0.changed.notified());
             changed.as_mut().enable();
             let held = self.held();
-            if held < self.0.limit.load(Ordering::Acquire) || held <= own {
+            let limit = self.0.limit.load(Ordering::Acquire).min(self.0.ahead.load(Ordering::Acquire));
+            if held < limit || held <= own {
                 return;
             }
             changed.await;
@@ -88,7 +97,8 @@ mod tests {
         assert!(room.as_mut().now_or_never().is_none());
         drop(first);
         room.await;
-        meter.set_limit(5);
+        meter.set_limit(100);
+        meter.set_ahead(5);
         let mut room = std::pin::pin!(meter.room(0));
         assert!(room.as_mut().now_or_never().is_none());
         drop(second);

@@ -7,6 +7,11 @@ use tokio::time::timeout;
 use super::House;
 use crate::metrics;
 
+/// How a sidecar gets more, for messages.
+pub(super) const RAISE: &str = "give the sidecar more by --memory, or by PENSTOCK_SIDECAR_MEMORY in the environment before penstock.feed or penstock run starts it";
+/// A feed that finds so much free begins with it; one that finds less waits.
+const LEAST: u64 = 1 << 20;
+
 /// Bytes leased; given back on drop.
 pub(super) struct Leased {
     bytes: u64,
@@ -23,6 +28,23 @@ impl Leased {
         let mut leased = Self { bytes: 0, leases: Vec::new(), budget: house.budget.clone() };
         leased.grow_to(house, bytes).await?;
         Ok(leased)
+    }
+
+    /// As many of `bytes` as are free; waits, as long as the deadline allows, where these are too few to begin with.
+    ///
+    /// # Errors
+    /// As [`Leased::new`].
+    pub(super) async fn up_to(house: &House, bytes: u64) -> Result<Self, Error> {
+        let free = house.budget.total() - house.budget.leased();
+        let (most, least) = (bytes.min(free), bytes.min(LEAST));
+        if most >= least
+            && let Some(lease) = house.budget.try_lease(most)
+        {
+            let mut leased = Self { bytes: 0, leases: Vec::new(), budget: house.budget.clone() };
+            leased.add(lease, most);
+            return Ok(leased);
+        }
+        Self::new(house, least).await
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -52,7 +74,7 @@ impl Leased {
             Error::new(
                 Code::Busy,
                 format!(
-                    "the feed needs {missing} bytes more, and of the sidecar's {total} feeds hold {held}: close some, give them less with memory=, or raise the sidecar's --memory"
+                    "the feed needs {missing} bytes more, and of the sidecar's {total} feeds hold {held}: close some, give them less with memory=, or {RAISE}"
                 ),
             )
         };

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::connection::Connection;
-use super::memory::Leased;
+use super::memory::{Leased, RAISE};
 use super::outlet::Outlet;
 use super::reader::{self, Item};
 use super::start::Start;
@@ -118,27 +118,32 @@ impl Source {
 pub(super) async fn open(
     connection: &Connection,
     house: &House,
-    start: Start,
+    mut start: Start,
     outlet: &Outlet,
     wanted: &Wanted<'_>,
 ) -> Result<Source, Error> {
     let description = start.description();
     let plan = Arc::clone(&start.plan);
     let rows_per_step = start.request.rows_per_step();
-    let said_memory = start.request.memory.is_some();
+    let most_memory = start.most_memory;
     let shares = start.request.share.count();
     let account = house.accounts.of(&start.request.name, start.request.rank);
-    let mut memory = Leased::new(house, start.memory).await?;
+    let mut memory = Leased::up_to(house, start.memory).await?;
+    start.link.window = size::window(memory.bytes());
 
-    let meter = Meter::new(start.memory / 2);
+    let meter = Meter::new(memory.bytes() / 2);
     let source = Source::begin(house, start, Arc::clone(&plan), meter.clone(), wanted).await?;
     let slot_bytes = slot_bytes(&plan, rows_per_step, source.step.as_ref())?;
-    if !said_memory {
-        memory.grow_if_free(size::easy(slot_bytes));
-        memory.grow_to(house, size::needed(slot_bytes)).await?;
+    let needed = size::needed(slot_bytes);
+    if needed > most_memory {
+        return Err(too_small(slot_bytes, most_memory, shares, house.budget.total()));
     }
+    for better in [size::easy(slot_bytes), size::fair(slot_bytes)] {
+        memory.grow_if_free(better.min(most_memory));
+    }
+    memory.grow_to(house, needed).await?;
     let division = size::divide(memory.bytes(), slot_bytes)
-        .ok_or_else(|| too_small(slot_bytes, memory.bytes(), shares))?;
+        .ok_or_else(|| too_small(slot_bytes, memory.bytes(), shares, house.budget.total()))?;
     meter.set_limit(division.queue);
     let ring = Ring::create(division.slots, slot_bytes, &description)
         .map_err(|error| Error::chain(Code::Busy, &error))?;
@@ -185,13 +190,17 @@ fn slot_bytes(plan: &PackPlan, rows: u64, first: Option<&Step>) -> Result<u64, E
 }
 
 /// A feed's memory is said of all its shares together.
-fn too_small(slot_bytes: u64, memory: u64, shares: u64) -> Error {
-    let (needed, memory) = (size::needed(slot_bytes).saturating_mul(shares), memory.saturating_mul(shares));
+fn too_small(slot_bytes: u64, memory: u64, shares: u64, total: u64) -> Error {
+    let needed = size::needed(slot_bytes).saturating_mul(shares);
+    let advice = if needed > total {
+        format!("that takes {needed} at least: {RAISE}, or lower batch_size")
+    } else {
+        format!("give it at least {needed} with memory=, or lower batch_size")
+    };
+    let memory = memory.saturating_mul(shares);
     Error::new(
         Code::InvalidFeed,
-        format!(
-            "a step of this rank takes {slot_bytes} bytes and the feed has {memory}: give it at least {needed} with memory=, or lower batch_size"
-        ),
+        format!("a step of this rank takes {slot_bytes} bytes and the feed may have {memory}: {advice}"),
     )
 }
 

@@ -13,6 +13,8 @@ use crate::wire::Rooms;
 
 /// Steps before an epoch's end at which the next epoch's ticket is asked for.
 const AHEAD: u64 = 4;
+/// Epochs in the queue: of a small dataset, memory would hold hundreds that nobody wants yet.
+const EPOCHS_AHEAD: u64 = 4;
 
 /// What the queue brings: a step, `None` after the last one, or why there is none. A queue that closes
 /// without either was left by a reader that broke.
@@ -35,6 +37,7 @@ async fn read_epochs(start: &Start, meter: &Meter, queue: &UnboundedSender<Item>
     let mut ticket = start.ticket.clone();
     // As much is idle as may be in flight.
     let rooms = Rooms::new(start.link.window, start.most_memory);
+    let mut largest_epoch = 0;
     for epoch in start.request.feed.epoch..end {
         let schema = start.subscription.schema.clone();
         let request = start.request_of(epoch);
@@ -42,9 +45,11 @@ async fn read_epochs(start: &Start, meter: &Meter, queue: &UnboundedSender<Item>
             Stream::new(start.link.clone(), gateways, schema, steps, request, ticket, rooms.clone());
         let mut joiner = Joiner::new(epoch, start.rows());
         let mut next_ticket = None;
+        let mut bytes = 0;
         loop {
             stream.wait(meter.room(joiner.bytes())).await;
             let Some(part) = stream.next().await? else { break };
+            bytes += part.bytes;
             let held = meter.hold(part.bytes);
             if let Some(step) = joiner.add(part, held)?
                 && queue.send(Ok(Some(step))).is_err()
@@ -55,6 +60,9 @@ async fn read_epochs(start: &Start, meter: &Meter, queue: &UnboundedSender<Item>
                 next_ticket = Some(ask_ahead(start, epoch + 1, stream.gateways().clone()));
             }
         }
+        // The first one may have begun in its midst.
+        largest_epoch = bytes.max(largest_epoch);
+        meter.set_ahead(EPOCHS_AHEAD * largest_epoch);
         gateways = stream.into_gateways();
         ticket = match next_ticket {
             // One that was not to be had is asked for again by the stream, which says why.

@@ -2,10 +2,10 @@
 
 /// Slots when there is memory for them: prefetch, what the trainer holds, and some to spare.
 const MOST_SLOTS: u64 = 8;
-/// One is read while another is written.
-const FEWEST_SLOTS: u64 = 2;
-/// And one is on its way to a trainer that keeps the one before it for so long: with fewer, it would have to copy.
-const FEW_SLOTS: u64 = 3;
+/// A trainer copies what takes the last slot, so one will do.
+const FEWEST_SLOTS: u64 = 1;
+/// One in the trainer's hands, one on its way there, one being written: a trainer that takes nothing ahead copies nothing.
+const FAIR_SLOTS: u64 = 3;
 /// Two prefetched, one in the trainer's hands, one on its way there, one being written.
 const EASY_SLOTS: u64 = 5;
 const LEAST_CONNECTION: u64 = 64 << 10;
@@ -37,6 +37,12 @@ pub(super) fn needed(slot_bytes: u64) -> u64 {
     slots.saturating_add((slots / 15).clamp(LEAST_CONNECTION, MOST_CONNECTION))
 }
 
+/// Memory with which no trainer that keeps one batch has to copy it.
+pub(super) fn fair(slot_bytes: u64) -> u64 {
+    let slots = slot_bytes.saturating_mul(FAIR_SLOTS + 1);
+    slots.saturating_add((slots / 15 + 1).clamp(LEAST_CONNECTION, MOST_CONNECTION))
+}
+
 /// Memory with which no trainer that prefetches two batches has to give a slot back early.
 pub(super) fn easy(slot_bytes: u64) -> u64 {
     let halves = slot_bytes.saturating_mul(2 * EASY_SLOTS);
@@ -51,7 +57,7 @@ pub(super) fn divide(memory: u64, slot_bytes: u64) -> Option<Division> {
     }
     let left = memory - connection(memory);
     let slot_bytes = slot_bytes.max(1);
-    let fewest = (left / slot_bytes).saturating_sub(1).clamp(FEWEST_SLOTS, FEW_SLOTS);
+    let fewest = (left / slot_bytes).saturating_sub(1).clamp(FEWEST_SLOTS, FAIR_SLOTS);
     let slots = (left / 2 / slot_bytes).clamp(fewest, MOST_SLOTS);
     let queue = left.checked_sub(slots * slot_bytes)?;
     Some(Division { slots: u32::try_from(slots).expect("few"), queue })
@@ -64,11 +70,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_memory_has_all_slots_and_a_small_one_two() {
+    fn a_large_memory_has_all_slots_and_a_small_one_one() {
         assert_eq!(divide(256 << 20, 1 << 20).unwrap().slots, 8);
-        assert_eq!(divide(needed(8 << 20), 8 << 20).unwrap().slots, 2);
+        assert_eq!(divide(needed(8 << 20), 8 << 20).unwrap().slots, 1);
         assert_eq!(divide(needed(8 << 20) - 1, 8 << 20), None);
-        assert_eq!(divide(needed(8 << 20) + (9 << 20), 8 << 20).unwrap().slots, 3, "before a longer queue");
+        assert_eq!(divide(needed(8 << 20) + (9 << 20), 8 << 20).unwrap().slots, 2, "before a longer queue");
     }
 
     proptest! {
@@ -84,6 +90,7 @@ mod tests {
         #[test]
         fn what_is_easy_has_its_slots(slot_bytes in 4096_u64..(1 << 34)) {
             prop_assert!(u64::from(divide(easy(slot_bytes), slot_bytes).unwrap().slots) >= EASY_SLOTS);
+            prop_assert!(u64::from(divide(fair(slot_bytes), slot_bytes).unwrap().slots) >= FAIR_SLOTS);
         }
     }
 }

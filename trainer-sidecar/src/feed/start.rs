@@ -21,7 +21,7 @@ pub(super) struct Start {
     pub(super) gateways: Gateways,
     pub(super) link: Link,
     pub(super) plan: Arc<PackPlan>,
-    /// Bytes the feed may hold, unless its slots turn out to need more.
+    /// Bytes the feed begins with, if they are free.
     pub(super) memory: u64,
     /// Bytes it may hold in any case, and so the largest part that may arrive.
     pub(super) most_memory: u64,
@@ -31,8 +31,7 @@ impl Start {
     /// Asks a gateway.
     ///
     /// # Errors
-    /// A feed that cannot be: refused by the gateway, not to be packed, without a single step, or
-    /// larger than the sidecar's memory; or no gateway.
+    /// A feed that cannot be: refused by the gateway, not to be packed, or without a single step; or no gateway.
     pub(super) async fn new(house: &House, mut request: Request) -> Result<Self, Error> {
         let known = if request.gateways.is_empty() { &house.gateways } else { &request.gateways };
         let mut gateways =
@@ -42,19 +41,10 @@ impl Start {
                     "no gateway is known: start the sidecar with --gateway grpc://HOST:PORT, or give the feed one",
                 )
             })?;
-        let total = house.budget.total();
-        let wanted = request.memory.unwrap_or(total / 4);
-        if wanted > total {
-            return Err(Error::new(
-                Code::InvalidFeed,
-                format!(
-                    "the feed wants {wanted} bytes of memory and the sidecar has {total}: ask for less, or raise the sidecar's --memory"
-                ),
-            ));
-        }
-        // What is said of the feed is meant of all its shares together.
-        let memory = wanted / request.share.count();
-        let most_memory = request.memory.map_or(total, |_| memory);
+        // What is said of the feed is meant of all its shares together, and bounds what it takes.
+        let most_memory = request.memory.map(|said| said / request.share.count());
+        let most_memory = house.budget.total().min(most_memory.unwrap_or(u64::MAX));
+        let memory = request.memory.map_or(house.portion / request.share.count(), |_| most_memory);
         let (deadlines, trust) = (house.deadlines, house.trust.clone());
         let link = Link { deadlines, window: size::window(memory), trust };
         let subscription = gateways.subscribe(&link, &request.feed).await?;

@@ -21,15 +21,15 @@ struct Bed {
 
 impl Bed {
     async fn new(fake: &Fake, memory: u64) -> Self {
+        Self::of(fake, Config { memory, ..Config::new("") }).await
+    }
+
+    async fn of(fake: &Fake, config: Config) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run").join("s.sock");
         let drain = Drain::new();
-        let config = Config {
-            gateways: vec![fake.serve().await.to_string()],
-            memory,
-            deadlines: deadlines(),
-            ..Config::new(&path)
-        };
+        let gateways = vec![fake.serve().await.to_string()];
+        let config = Config { listen: path.clone(), gateways, deadlines: deadlines(), ..config };
         Sidecar::start(config, &drain).unwrap();
         Self { path, drain, _dir: dir }
     }
@@ -138,6 +138,22 @@ async fn an_endless_feed_goes_on_until_its_trainer_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_small_dataset_a_few_epochs_are_read_ahead() {
+    let (fake, other) = (Fake::new(1, 1, 4), Fake::new(1, 1, 4));
+    let bed = Bed::new(&fake, 64 << 20).await;
+    let consumer = bed.open(request(&json!({"epochs": null}))).await.unwrap();
+    // Meanwhile it has time for as many more.
+    let gateways = json!([other.serve().await.to_string()]);
+    let second = bed.open(request(&json!({"epochs": 100, "gateways": gateways}))).await.unwrap();
+    assert_eq!(bed.trainer(move |_| read(&second)).await.unwrap().len(), 100);
+    let ahead = fake.opened.lock().unwrap().len();
+    assert!(ahead <= 16, "eight in slots, four in the queue, those on their way: {ahead}");
+    let batches = bed
+        .trainer(move |_| (0..40).map(|_| consumer.next(LONG).unwrap().unwrap().epoch()).collect::<Vec<_>>());
+    assert_eq!(batches.await, (0..40).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_null_on_the_way_fails_the_feed_unless_something_is_said_about_it() {
     let fake = Fake::new(3, 1, 4).with_null(5);
     let bed = Bed::new(&fake, 64 << 20).await;
@@ -178,8 +194,10 @@ async fn what_cannot_be_is_said_in_one_line() {
         (unknown, "this gateway serves \"d\""),
         (request(&json!({"epoch": 1})), "unknown field `epoch`"),
         (request(&json!({"nulls": {"nobody": 0}})), "its columns are \"id\", \"text\""),
-        (request(&json!({"memory": 1 << 30})), "raise the sidecar's --memory"),
-        (request(&json!({"memory": 4096})), "give it at least"),
+        (
+            request(&json!({"memory": 4096})),
+            "bytes and the feed may have 4096: give it at least 73728 with memory=",
+        ),
         (
             request(&json!({"gateways": ["grpc://127.0.0.1:1"], "memory": 1 << 20})),
             "no gateway served the feed",
@@ -225,6 +243,31 @@ async fn a_batch_larger_than_its_slot_has_memory_of_its_own() {
         assert!(consumer.next(LONG).unwrap().is_none());
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_feed_may_have_bounds_it_and_what_is_free_is_enough() {
+    let fake = Fake::new(3, 1, 4);
+    let bed = Bed::new(&fake, 4 << 20).await;
+    // More than the sidecar has, and then more than it has left.
+    let first = bed.open(request(&json!({"memory": 3 << 20}))).await.unwrap();
+    let second = bed.open(request(&json!({"memory": 1_u64 << 40}))).await.unwrap();
+    for consumer in [first, second] {
+        assert_eq!(bed.trainer(move |_| read(&consumer)).await.unwrap().len(), 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn steps_that_are_too_large_for_the_memory_may_have_more() {
+    // The one step takes 140,000 bytes.
+    let fake = Fake::new(1, 1, 8).growing();
+    let small = |most_memory| Config { memory: 256 << 10, most_memory, ..Config::new("") };
+    let bed = Bed::of(&fake, small(0)).await;
+    let refusal = bed.refusal(request(&json!({"feed": {"dataset": "d", "batch_size": 8}}))).await;
+    assert!(refusal.contains("PENSTOCK_SIDECAR_MEMORY in the environment"), "{refusal}");
+    let bed = Bed::of(&fake, small(4 << 20)).await;
+    let consumer = bed.open(request(&json!({"feed": {"dataset": "d", "batch_size": 8}}))).await.unwrap();
+    assert_eq!(consumer.slots(), 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
