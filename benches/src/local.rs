@@ -18,6 +18,8 @@ use crate::sets::{self, Set};
 const RUNS: usize = 5;
 /// What may be spent on the way beside what bare bytes cost.
 const WAY: f64 = 1.3;
+/// Whole files after each other, and a few rows of every block in each step.
+const ORDERS: &[(&str, &str)] = &[("none", "in file order"), ("blocks", "by blocks")];
 /// Of the sets that there are, and what they are.
 const SETS: &[(&str, &str)] = &[
     ("tab_codes", "40 columns of numbers"),
@@ -35,8 +37,8 @@ pub(crate) fn run() -> Result<Report> {
     }
     Ok(Report {
         title: format!(
-            "local: one epoch by blocks, nothing cached, from the files in the system's memory to the stream client over TCP and \
-             by lent memory; bare bytes cost {bare:.3} CPU s a GB over TCP; medians of {RUNS} interleaved runs"
+            "local: one epoch, nothing cached, from the files in the system's memory to the stream client over TCP and by lent \
+             memory; bare bytes cost {bare:.3} CPU s a GB over TCP; medians of {RUNS} interleaved runs"
         ),
         lines,
     })
@@ -48,29 +50,32 @@ fn measure(set: &Set, what: &str, data: &Path, bare: f64) -> Result<Vec<Line>> {
     let socket = place.path().join("gateway.sock").display().to_string();
     let dataset = format!("bench={}", set.directory(data).display());
     let gateway = Daemon::gateway(&["--dataset", &dataset, "--cache", "0", "--unix-socket", &socket]);
-    let command = r#"{"dataset":"bench","batch_size":1024,"remainder":"keep","shuffle":"blocks"}"#;
     let ways = [("TCP", gateway.address.clone()), ("lent", format!("penstock+memfd://{socket}"))];
-    let mut runs: [Vec<Run>; 2] = Default::default();
+    let cases = ORDERS.iter().flat_map(|order| ways.iter().map(move |way| (order, way)));
+    let mut runs: Vec<Vec<Run>> = cases.clone().map(|_| Vec::new()).collect();
     for _ in 0..RUNS {
-        for ((_, way), runs) in ways.iter().zip(&mut runs) {
-            let run = Run::measure(gateway.pid(), || feed_by(&gateway.address, way, command))?;
+        for (((shuffle, _), (_, way)), runs) in cases.clone().zip(&mut runs) {
+            let command = format!(
+                r#"{{"dataset":"bench","batch_size":1024,"remainder":"keep","shuffle":"{shuffle}"}}"#
+            );
+            let run = Run::measure(gateway.pid(), || feed_by(&gateway.address, way, &command))?;
             ensure!(run.read.rows == set.rows, "a reader saw {} rows of {}", run.read.rows, set.rows);
             runs.push(run);
         }
     }
     let gigabytes = (set.rows * set.row_bytes) as f64 / 1e9;
     let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
-    let lines = ways.iter().zip(&runs).flat_map(|((way, _), runs)| {
+    let lines = cases.zip(&runs).flat_map(|(((_, order), (way, _)), runs)| {
         let cpu = client::total_cpu(runs);
         let seconds = client::seconds(runs);
         let peers = BTreeMap::from([
             ("decoding".to_owned(), decoded.cpu_s_a_gb),
             (format!("and {WAY} x bare TCP"), decoded.cpu_s_a_gb + WAY * bare),
         ]);
-        let cost = Line::cost(format!("{what}: CPU, {way}"), "s/GB", cpu / gigabytes, cpu, peers);
+        let cost = Line::cost(format!("{what} {order}: CPU, {way}"), "s/GB", cpu / gigabytes, cpu, peers);
         let peers = BTreeMap::from([(format!("{cores} cores at that CPU"), set.rows as f64 * cores / cpu)]);
-        let rate =
-            Line::rate(format!("{what}: rows, {way}"), "rows/s", set.rows as f64 / seconds, cpu, peers);
+        let (what, rows) = (format!("{what} {order}: rows, {way}"), set.rows as f64 / seconds);
+        let rate = Line::rate(what, "rows/s", rows, cpu, peers);
         [cost.at_most(decoded.cpu_s_a_gb + WAY * bare), rate.must_reach(0.85)]
     });
     Ok(lines.collect())

@@ -10,6 +10,7 @@ mod block;
 mod cache;
 mod cpu;
 mod decode;
+mod early;
 mod fetch;
 mod gather;
 mod hydrate;
@@ -26,6 +27,7 @@ mod shared;
 mod source;
 mod spent;
 mod steps;
+mod walked;
 
 use parquet::errors::ParquetError;
 use penstock_proto::Code;

@@ -262,11 +262,12 @@ impl OpenStream {
 
 /// Gathers parts and writes them.
 fn gather_and_encode(mut encoder: Encoder, parts: Vec<Part>) -> (Encoder, Vec<Written>) {
+    let began = Instant::now();
+    let batches = Gathered::batches(&parts.iter().map(|(part, _)| part).collect::<Vec<_>>());
+    let each = began.elapsed() / u32::try_from(parts.len()).unwrap_or(u32::MAX).max(1);
     let mut all = Vec::with_capacity(parts.len());
-    for (part, mut effort) in parts {
-        let began = Instant::now();
-        let batch = part.batch();
-        effort.decode += began.elapsed();
+    for ((part, mut effort), batch) in parts.into_iter().zip(batches) {
+        effort.decode += each;
         let written;
         (encoder, written) = match batch {
             Ok(batch) => encode(encoder, vec![batch], &part, effort),

@@ -1,12 +1,14 @@
-//! Blocks whose bytes are sent for before it is their turn.
+//! Blocks whose bytes are sent for before it is their turn, and which are decoded before it where there are more cores
+//! than lanes.
 //!
 //! In: the blocks of a stretch, in order, and room for their bytes. Out: each in its turn, its bytes on their way.
 //! The promise: nobody waits for what comes ahead before its turn, what goes wrong there is told in its turn only,
-//! and who drops the block ends the fetching. It decodes nothing: it asks a decoder what it would need.
+//! and who drops the block ends the fetching.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::RowSelection;
@@ -14,9 +16,12 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::decode::{Decoder, Next};
+use super::early::{Early, Piece};
+use super::rows::Stripe;
 use super::share::Room;
 use super::shared::Open;
 use super::source::Place;
+use super::walked::{Chunk, Walked};
 use super::{ReadError, Source, cpu, fetch};
 
 /// Blocks of one lane that are sent for: small ones take as long for their way as for their bytes.
@@ -41,20 +46,49 @@ pub(super) struct Coming {
 /// Ranges of a file, and their bytes.
 type Fetched = (Vec<Range<u64>>, Result<Vec<Bytes>, ReadError>);
 
-/// Blocks in line with the bytes that were sent for them here, the next one first.
-#[derive(Default)]
-pub(super) struct Ahead(VecDeque<(Block, u64)>);
+/// Blocks in line, the next one first.
+pub(super) struct Ahead {
+    line: VecDeque<Waiting>,
+    /// How many of them may be decoded.
+    early: usize,
+}
+
+/// A block in line.
+enum Waiting {
+    /// With the bytes that were sent for it here.
+    Closed(Block, u64),
+    Early(Early),
+}
+
+/// A block whose turn it is.
+pub(super) enum Turn {
+    Now(Walked),
+    Early(Early),
+}
 
 impl Ahead {
+    /// Of one of so many lanes that are read together.
+    pub(super) fn new(lanes: u64) -> Self {
+        let cores = available_parallelism().map_or(1, usize::from) as u64;
+        let early = if lanes < cores { cores.div_ceil(lanes.max(1)) } else { 0 };
+        Self { line: VecDeque::new(), early: early as usize }
+    }
+
     /// The next block, if it is in line.
-    pub(super) fn pop(&mut self) -> Option<Block> {
-        self.0.pop_front().map(|(block, _)| block)
+    pub(super) fn pop(&mut self) -> Option<Turn> {
+        Some(match self.line.pop_front()? {
+            Waiting::Closed(block, _) => Turn::Now(Walked::new(block)),
+            Waiting::Early(early) => Turn::Early(early),
+        })
     }
 
     /// Whether it pays to send for another block.
     pub(super) fn has_place(&self) -> bool {
-        let bytes: u64 = self.0.iter().map(|(_, bytes)| bytes).sum();
-        self.0.len() < BLOCKS && bytes < BYTES
+        let bytes = self.line.iter().map(|waiting| match waiting {
+            Waiting::Closed(_, bytes) => *bytes,
+            Waiting::Early(_) => 0,
+        });
+        self.line.len() < self.early.max(BLOCKS) && bytes.sum::<u64>() < BYTES
     }
 
     /// Puts a block in line and sends for what a decoder of it will ask for first, unless others did or it is
@@ -70,9 +104,46 @@ impl Ahead {
             Some(Coming { fetched, _room: room })
         });
         if is_cared_for {
-            self.0.push_back((block, bytes));
+            self.line.push_back(Waiting::Closed(block, bytes));
         }
         is_cared_for
+    }
+
+    /// Begins to decode the first blocks in line, as far as there is room for all of each.
+    pub(super) fn decode(&mut self, source: &Arc<Source>, stripe: &Stripe) {
+        for place in 0..self.early.min(self.line.len()) {
+            let Waiting::Closed(block, _) = &self.line[place] else { continue };
+            let decoded = source.decoded_bytes(&block.place);
+            let Some(room) = source.share().room(decoded.saturating_add(source.open_bytes(&block.place)))
+            else {
+                return;
+            };
+            if let Some(Waiting::Closed(block, _)) = self.line.remove(place) {
+                let early = Early::new(source, stripe, Walked::new(block), decoded, room);
+                self.line.insert(place, Waiting::Early(early));
+            }
+        }
+    }
+}
+
+impl Turn {
+    /// The next rows that `stripe` wants; never an empty batch.
+    pub(super) async fn next(
+        self,
+        source: &Arc<Source>,
+        stripe: &Stripe,
+    ) -> Result<(Self, Option<Chunk>), ReadError> {
+        let mut block = match self {
+            Self::Now(block) => block,
+            Self::Early(mut early) => match early.next().await {
+                Piece::Rows(chunk) => return Ok((Self::Early(early), Some(chunk))),
+                Piece::End => return Ok((Self::Early(early), None)),
+                Piece::Failed(error) => return Err(error),
+                Piece::Rest(block) => block,
+            },
+        };
+        let chunk = block.next(source, stripe).await?;
+        Ok((Self::Now(block), chunk))
     }
 }
 

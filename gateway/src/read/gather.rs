@@ -3,7 +3,7 @@
 //! In: slices of decoded batches, and places in windows. Out: one record batch of those rows in that
 //! order, or the slices as they are. The promise: one slice alone is not copied, slices and rows of wide columns are
 //! copied once, other rows of windows once more, when the window is put in order. It
-//! waits for nothing: call [`Gathered::batch`] on the CPU pool, unless the rows are in place.
+//! waits for nothing: call [`Gathered::batches`] on the CPU pool, unless the rows are in place.
 
 mod copy;
 #[cfg(test)]
@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatchOptions, UInt32Array, new_empty_array};
 use arrow::compute::{cast, concat, interleave, take};
 use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::error::ArrowError;
@@ -191,22 +191,30 @@ impl Gathered {
             .then(|| pieces.iter().map(|(batch, range)| batch.slice(range.start, range.len())).collect())
     }
 
-    /// Puts the rows into one batch.
-    pub(crate) fn batch(&self) -> Result<RecordBatch, ReadError> {
-        if let Some(pattern) = &self.pattern {
-            return mix(&self.schema, &self.taken, &pattern.order()).map_err(ReadError::Gather);
+    /// A batch of the rows of each part. A column of all of them is copied before the next one is: neighbouring steps take
+    /// neighbouring rows, which are far from those of other columns.
+    pub(crate) fn batches(parts: &[&Self]) -> Vec<Result<RecordBatch, ReadError>> {
+        let mut columns: Vec<Columns<'_>> = parts.iter().map(|part| Columns::new(part)).collect();
+        let most = parts.iter().map(|part| part.schema.fields().len()).max().unwrap_or(0);
+        for _ in 0..most {
+            columns.iter_mut().for_each(Columns::copy_next);
         }
-        let Some(valid) = self.valid_rows else {
-            return join(&self.schema, &self.taken).map_err(ReadError::Gather);
-        };
-        let last = self.schema.fields().len() - 1;
-        let without: Vec<usize> = (0..last).collect();
-        let schema = Arc::new(self.schema.project(&without).map_err(ReadError::Gather)?);
-        let batch = join(&schema, &self.taken).map_err(ReadError::Gather)?;
-        let flags: BooleanArray = (0..self.rows).map(|row| Some(row < valid)).collect();
-        let mut columns = batch.columns().to_vec();
-        columns.push(Arc::new(flags));
-        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(ReadError::Gather)
+        columns.into_iter().map(|columns| columns.finish().map_err(ReadError::Gather)).collect()
+    }
+
+    fn column(
+        &self,
+        index: usize,
+        field: &FieldRef,
+        order: Option<&[usize]>,
+    ) -> Result<ArrayRef, ArrowError> {
+        match (order, self.valid_rows) {
+            (Some(order), _) => mixed(&self.taken, index, field, order),
+            (None, Some(valid)) if index + 1 == self.schema.fields().len() => {
+                Ok(Arc::new((0..self.rows).map(|row| Some(row < valid)).collect::<BooleanArray>()))
+            }
+            _ => joined(&self.taken, index, field),
+        }
     }
 }
 
@@ -218,41 +226,68 @@ fn lying(taken: &Taken) -> Option<(&RecordBatch, &Range<usize>)> {
     }
 }
 
+/// A part whose columns are copied one after the other.
+struct Columns<'a> {
+    part: &'a Gathered,
+    /// Of a mixture, which of the rows that were taken comes at each place.
+    order: Option<Vec<usize>>,
+    copied: Result<Vec<ArrayRef>, ArrowError>,
+}
+
+impl<'a> Columns<'a> {
+    fn new(part: &'a Gathered) -> Self {
+        let order = part.pattern.as_ref().map(Pattern::order);
+        Self { part, order, copied: Ok(Vec::with_capacity(part.schema.fields().len())) }
+    }
+
+    /// Copies the next column, unless there is none or one before it could not be copied.
+    fn copy_next(&mut self) {
+        let Ok(copied) = &mut self.copied else { return };
+        let Some(field) = self.part.schema.fields().get(copied.len()) else { return };
+        match self.part.column(copied.len(), field, self.order.as_deref()) {
+            Ok(column) => copied.push(column),
+            Err(error) => self.copied = Err(error),
+        }
+    }
+
+    fn finish(self) -> Result<RecordBatch, ArrowError> {
+        batch(&self.part.schema, self.copied?, self.part.rows as usize)
+    }
+}
+
 /// Joins rows in order.
 pub(crate) fn join(schema: &SchemaRef, taken: &[Taken]) -> Result<RecordBatch, ArrowError> {
-    if let [Taken::Rows { batch, range }] = taken {
-        return Ok(batch.slice(range.start, range.len()));
-    }
-    if taken.is_empty() {
-        return Ok(RecordBatch::new_empty(Arc::clone(schema)));
-    }
-    let columns = (0..schema.fields().len()).map(|index| {
-        if let Some(ordered) = ordered(taken, index) {
-            return copy(&ordered);
-        }
-        let (arrays, picks) = places(taken, index);
-        let arrays: Vec<&dyn Array> = arrays.into_iter().map(AsRef::as_ref).collect();
-        interleave(&arrays, &picks)
-    });
+    let columns = schema.fields().iter().enumerate().map(|(index, field)| joined(taken, index, field));
     batch(schema, columns.collect::<Result<_, _>>()?, taken.iter().map(Taken::rows).sum())
 }
 
-/// Rows of several datasets, put in order under a schema that is theirs but for nulls that only some may hold, and
+/// A column of rows in order.
+fn joined(taken: &[Taken], index: usize, field: &FieldRef) -> Result<ArrayRef, ArrowError> {
+    match taken {
+        [] => return Ok(new_empty_array(field.data_type())),
+        [Taken::Rows { batch, range }] => return Ok(batch.column(index).slice(range.start, range.len())),
+        _ => {}
+    }
+    if let Some(ordered) = ordered(taken, index) {
+        return copy(&ordered);
+    }
+    let (arrays, picks) = places(taken, index);
+    let arrays: Vec<&dyn Array> = arrays.into_iter().map(AsRef::as_ref).collect();
+    interleave(&arrays, &picks)
+}
+
+/// A column of several datasets' rows, put in order under a field that is theirs but for nulls that only some may hold, and
 /// for what the items of lists are called.
-fn mix(schema: &SchemaRef, taken: &[Taken], order: &[usize]) -> Result<RecordBatch, ArrowError> {
-    let column = |(index, field): (usize, &FieldRef)| {
-        let (arrays, places) = places(taken, index);
-        let arrays = arrays.into_iter().map(|array| match array {
-            array if array.data_type() == field.data_type() => Ok(Arc::clone(array)),
-            array => cast(array, field.data_type()),
-        });
-        let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
-        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-        let picks: Vec<(usize, usize)> = order.iter().map(|&row| places[row]).collect();
-        interleave(&arrays, &picks)
-    };
-    let columns = schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>, _>>()?;
-    batch(schema, columns, order.len())
+fn mixed(taken: &[Taken], index: usize, field: &FieldRef, order: &[usize]) -> Result<ArrayRef, ArrowError> {
+    let (arrays, places) = places(taken, index);
+    let arrays = arrays.into_iter().map(|array| match array {
+        array if array.data_type() == field.data_type() => Ok(Arc::clone(array)),
+        array => cast(array, field.data_type()),
+    });
+    let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+    let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+    let picks: Vec<(usize, usize)> = order.iter().map(|&row| places[row]).collect();
+    interleave(&arrays, &picks)
 }
 
 fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {

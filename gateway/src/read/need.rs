@@ -44,6 +44,8 @@ pub(crate) struct Need {
     pub(crate) has_windows: bool,
     /// Lanes that are read.
     pub(crate) lanes: u64,
+    /// Decoded bytes of a row, about.
+    pub(crate) row_bytes: u64,
     /// Decoded bytes of one batch of a lane.
     pub(crate) batch_bytes: u64,
     /// Rows of one batch of a lane.
@@ -97,6 +99,7 @@ impl Need {
             window_bytes,
             has_windows: plan.window_rows().is_some(),
             lanes,
+            row_bytes,
             batch_bytes,
             batch_rows: usize::try_from(batch_rows).unwrap_or(usize::MAX),
             part_rows,
@@ -139,15 +142,7 @@ pub(crate) fn block_bytes(
             let file = block.file as usize;
             let group = snapshot.files[file].footer.metadata().row_group(block.row_group as usize);
             let rows = block.rows.end - block.rows.start;
-            let held = leaves[file].iter().map(|&leaf| {
-                let column = group.column(leaf);
-                let share = stored_bytes(group, leaf, rows);
-                let pages = match column.compression() {
-                    Compression::UNCOMPRESSED => 0,
-                    _ => unsigned(column.uncompressed_size()).min(2 * PAGE_BYTES),
-                };
-                share.saturating_add(pages)
-            });
+            let held = leaves[file].iter().map(|&leaf| decoding_bytes(group, leaf, rows));
             let runs = passing.map_or(0, |passing| {
                 let (passes, rows) = (passing.counts[index], block.rows.end - block.rows.start);
                 passes.min(rows.saturating_sub(passes))
@@ -157,6 +152,16 @@ pub(crate) fn block_bytes(
         .collect();
     sizes.sort_unstable_by_key(|&size| Reverse(size));
     sizes
+}
+
+/// What decoding some rows of a row group's column holds beside them.
+pub(super) fn decoding_bytes(group: &RowGroupMetaData, leaf: usize, rows: u64) -> u64 {
+    let column = group.column(leaf);
+    let pages = match column.compression() {
+        Compression::UNCOMPRESSED => 0,
+        _ => unsigned(column.uncompressed_size()).min(2 * PAGE_BYTES),
+    };
+    stored_bytes(group, leaf, rows).saturating_add(pages)
 }
 
 /// What some rows of a row group's column take where they are stored, about.

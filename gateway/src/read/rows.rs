@@ -2,21 +2,17 @@
 //!
 //! In: a lane or the remainder, and which of its positions. Out: record batches of those rows and no
 //! others, in order. The promise: one block's compressed bytes and one chunk of it are held, and of blocks to come
-//! no more than there is room for; what lies before the first position's chunk is skipped, not decoded, as far as
-//! the file allows. It does not know what the rows are for, nor who decoded them.
+//! no more than there is room for. It does not know what the rows are for, nor who decoded them.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
-use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 
-use super::ahead::{Ahead, Block};
-use super::cache::held_bytes;
-use super::shared::Walk;
-use super::source::{Area, Place};
-use super::{ReadError, Source, cpu};
+use super::ahead::{Ahead, Block, Turn};
+use super::source::Area;
+use super::walked::{Chunk, Walked};
+use super::{ReadError, Source};
 
 /// Positions p with p mod `width` in `part`: one rank's part of every run of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +30,7 @@ impl Stripe {
     }
 
     /// Which of some positions are wanted, in rising ranges.
-    fn of(&self, positions: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    pub(super) fn of(&self, positions: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
         let Self { width, part } = self.clone();
         // Wider than any stretch where everything is wanted, so that it is one range.
         let (width, part) = if self.is_whole() { (u64::MAX, 0..u64::MAX) } else { (width, part) };
@@ -62,56 +58,45 @@ pub(crate) struct Rows {
     positions: Range<u64>,
     /// Rows of a chunk where this is the first to read a block.
     chunk_rows: u64,
-    open: Option<Walked>,
+    current: Option<Turn>,
     ahead: Ahead,
-}
-
-/// A block being read.
-struct Walked {
-    walk: Walk,
-    place: Place,
-    /// Rows of the place that are still to be read.
-    rows: Range<u64>,
-    /// Where the first of them lies in the stretch.
-    position: u64,
 }
 
 impl Rows {
     /// Reads the positions of `area` that `stripe` wants.
     pub(crate) fn new(source: Arc<Source>, area: Area, positions: Range<u64>, stripe: Stripe) -> Self {
         let chunk_rows = source.need().batch_rows as u64;
-        Self { source, area, stripe, positions, chunk_rows, open: None, ahead: Ahead::default() }
+        let ahead = Ahead::new(source.need().lanes);
+        Self { source, area, stripe, positions, chunk_rows, current: None, ahead }
     }
 
     /// The next rows; never an empty batch.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, ReadError> {
         loop {
-            let mut open = match self.open.take() {
-                Some(open) => open,
-                None => match self.ahead.pop().or_else(|| self.next_block()) {
-                    Some(block) => Walked::new(block),
+            let turn = match self.current.take().or_else(|| self.ahead.pop()) {
+                Some(turn) => turn,
+                None => match self.next_block() {
+                    Some(block) => Turn::Now(Walked::new(block)),
                     None => return Ok(None),
                 },
             };
-            let Some(step) = open.step() else { continue };
-            let wanted: Vec<Range<u64>> = self.stripe.of(step.positions.clone()).collect();
-            if wanted.is_empty() {
-                self.open = Some(open);
-                continue;
-            }
-            let chunk = open.walk.chunk(&self.source, &open.place, step.chunk).await?;
-            self.open = Some(open);
+            let (turn, chunk) = turn.next(&self.source, &self.stripe).await?;
+            let Some(chunk) = chunk else { continue };
+            self.current = Some(turn);
             self.adapt(&chunk);
             // Not before: the first rows of a stream are not to share the way with later ones.
             self.send_ahead();
-            return step.cut(chunk, wanted).await.map(Some);
+            return Ok(Some(chunk.rows));
         }
     }
 
-    /// Sends for the blocks to come, as far as there is room. Which rows pass a filter, and so which bytes they lie
+    /// Sends for the blocks to come and decodes them, as far as there is room. Which rows pass a filter, and so which bytes they lie
     /// in, is found in a block's turn.
     fn send_ahead(&mut self) {
-        while self.source.passing().is_none() && self.ahead.has_place() {
+        if self.source.passing().is_some() {
+            return;
+        }
+        while self.ahead.has_place() {
             let behind = self.positions.clone();
             let Some(block) = self.next_block() else { break };
             if !self.ahead.push(&self.source, block) {
@@ -119,6 +104,7 @@ impl Rows {
                 break;
             }
         }
+        self.ahead.decode(&self.source, &self.stripe);
     }
 
     /// The next block that has rows which are wanted.
@@ -136,68 +122,14 @@ impl Rows {
 
     /// Where rows turn out larger than the footer let expect, later blocks are read in smaller chunks. Of a few small
     /// ones nothing is learnt.
-    fn adapt(&mut self, chunk: &RecordBatch) {
-        let bytes = held_bytes(chunk);
-        let row_bytes = (bytes / chunk.num_rows() as u64).max(1);
+    fn adapt(&mut self, chunk: &Chunk) {
+        let bytes = chunk.bytes;
+        let row_bytes = (bytes / chunk.of.max(1)).max(1);
         let batch_bytes = self.source.need().batch_bytes;
         let fitting = (batch_bytes / row_bytes).max(1);
         if bytes > batch_bytes / 8 && fitting.saturating_mul(2) < self.chunk_rows {
             self.chunk_rows = fitting;
         }
-    }
-}
-
-/// Neighbouring rows that are of one chunk.
-struct Step {
-    chunk: u64,
-    /// The first of them in the chunk.
-    first: u64,
-    positions: Range<u64>,
-}
-
-impl Walked {
-    fn new(block: Block) -> Self {
-        let Block { place, position, open } = block;
-        Self { walk: Walk::new(open), rows: place.rows.clone(), place, position }
-    }
-
-    /// The rows up to the end of a chunk or of the place.
-    fn step(&mut self) -> Option<Step> {
-        let Range { start, end } = self.rows;
-        if start == end {
-            return None;
-        }
-        let grid = self.walk.grid();
-        let index = start / grid.chunk_rows;
-        let chunk = grid.chunk(index);
-        let count = end.min(chunk.end) - start;
-        let positions = self.position..self.position + count;
-        self.rows.start += count;
-        self.position += count;
-        Some(Step { chunk: index, first: start - chunk.start, positions })
-    }
-}
-
-impl Step {
-    /// The rows of the chunk that are wanted. Neighbours stay where they lie; others are copied, for they are few
-    /// and would keep all.
-    async fn cut(self, chunk: RecordBatch, wanted: Vec<Range<u64>>) -> Result<RecordBatch, ReadError> {
-        let Self { first, positions, .. } = self;
-        let here = |position: u64| (first + position - positions.start) as usize;
-        if let [all] = wanted.as_slice()
-            && *all == positions
-        {
-            let count = (positions.end - positions.start) as usize;
-            return Ok(if count == chunk.num_rows() {
-                chunk
-            } else {
-                chunk.slice(here(positions.start), count)
-            });
-        }
-        let mut flags = vec![false; chunk.num_rows()];
-        wanted.into_iter().for_each(|range| flags[here(range.start)..here(range.end)].fill(true));
-        let copied = cpu::run(move || filter_record_batch(&chunk, &BooleanArray::from(flags))).await?;
-        copied.map_err(ReadError::Gather)
     }
 }
 

@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use super::cache::{Grid, Key};
 use super::decode::Wanted;
 use super::hydrate::{hydrate, plain_schema};
-use super::need::{Need, stored_bytes};
+use super::need::{Need, decoding_bytes, stored_bytes};
 use super::passing::Passing;
 use super::share::Share;
 use super::shared::{Open, View};
@@ -155,6 +155,21 @@ impl Source {
         let rows = place.block_rows.end - place.block_rows.start;
         let leaves = self.projection.leaves(footer).into_iter();
         leaves.map(|leaf| stored_bytes(group, leaf, rows)).fold(0, u64::saturating_add)
+    }
+
+    /// What decoding the block of a place holds beside the rows.
+    pub(crate) fn open_bytes(&self, place: &Place) -> u64 {
+        let footer = &self.file(place).footer;
+        let group = footer.metadata().row_group(place.row_group);
+        let rows = place.block_rows.end - place.block_rows.start;
+        let leaves = self.projection.leaves(footer).into_iter();
+        leaves.map(|leaf| decoding_bytes(group, leaf, rows)).fold(0, u64::saturating_add)
+    }
+
+    /// What the rows of a place hold once they are decoded, about, and a batch beyond.
+    pub(crate) fn decoded_bytes(&self, place: &Place) -> u64 {
+        let rows = place.rows.end - place.rows.start;
+        rows.saturating_mul(self.need().row_bytes).saturating_add(self.need().batch_bytes)
     }
 
     /// A decoded batch under [`schema`](Self::schema).

@@ -1,6 +1,7 @@
 //! Streams over one store that notes what is asked of it and can be shut.
 
 mod disk;
+mod early;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,13 +16,13 @@ use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as Stored,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use penstock_proto::{Rank, Remainder, Shuffle, WorldSize};
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore};
 
 use super::*;
 use crate::dataset::{Dataset, Snapshot};
@@ -54,7 +55,8 @@ impl ObjectStore for Gate {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Stored<GetResult> {
         let range = options.range.as_ref().map(|range| range.as_range(u64::MAX).unwrap());
         self.asked.lock().unwrap().push(range);
-        self.passes.acquire().await.unwrap().forget();
+        let shut = |error: AcquireError| Error::Generic { store: "gate", source: error.into() };
+        self.passes.acquire().await.map_err(shut)?.forget();
         self.files.get_opts(location, options).await
     }
 
@@ -128,6 +130,11 @@ impl Stage {
 
     /// What a stream of its own reads from, in chunks of so many rows.
     async fn source(&self, chunk_rows: u64) -> Arc<Source> {
+        self.source_of(chunk_rows, |_| {}).await
+    }
+
+    /// The same, with a need that is told otherwise.
+    async fn source_of(&self, chunk_rows: u64, told: impl FnOnce(&mut Need)) -> Arc<Source> {
         let projection = self.snapshot.project(&[]).unwrap();
         let order = Order {
             batch_size: 100,
@@ -142,6 +149,7 @@ impl Stage {
         let blocks = block_bytes(&self.snapshot, &projection, None);
         let mut need = Need::new(u128::from(8 * ROWS), &blocks, &plan, &partition, 1 << 20, 0);
         need.batch_rows = chunk_rows as usize;
+        told(&mut need);
         let shares = Share::lease(&self.budget, &[need], 0, Duration::from_secs(60)).await.unwrap();
         let share = Arc::new(shares.into_iter().next().unwrap());
         let view = View { content: Content::of("d"), shared: Arc::clone(&self.shared) };
