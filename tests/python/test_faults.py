@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -120,6 +122,49 @@ def test_an_interpreter_ends_while_a_thread_waits_for_a_batch(produce, take):
         assert process.returncode == 0
     finally:
         process.kill()
+
+
+ABANDONED = """
+import sys, penstock
+feed = penstock.feed(sys.argv[1], dataset="train", batch_size=10, columns=["id"], epochs=None, name="mine")
+print("begins", flush=True)
+sys.stdin.readline()
+for batch in {batches}:
+    print("feeds", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "when, batches",
+    [
+        ("before", "feed"),
+        ("amid", "feed"),
+        pytest.param("amid", "feed.tf()", marks=pytest.mark.tensorflow),
+    ],
+)
+def test_who_waits_for_a_gateway_that_is_gone_is_told_before_it_is_an_error(data, binary, when, batches):
+    serve = [binary, "gateway", "--listen", "127.0.0.1:0", "--dataset", f"train={data}"]
+    gateway = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    address = gateway.stdout.readline().removeprefix("listening on ").strip()
+    command = [sys.executable, "-c", ABANDONED.format(batches=batches), address]
+    trainer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert trainer.stdout.readline() == "begins\n"
+        if when == "before":
+            gateway.kill()
+        trainer.stdin.write("\n")
+        trainer.stdin.flush()
+        if when == "amid":
+            assert trainer.stdout.readline() == "feeds\n"
+            gateway.kill()
+        # What is on the way meanwhile, the trainer takes.
+        threading.Thread(target=trainer.stdout.read, daemon=True).start()
+        told = next(line for line in trainer.stderr if "penstock: " in line)
+        assert re.search(rf"penstock: feed 'mine': no gateway has served the feed for \d+s: {address}: .*refused.*; looking for one for \d+s more", told), told
+    finally:
+        for process in (gateway, trainer):
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture

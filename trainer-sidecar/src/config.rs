@@ -75,6 +75,10 @@ pub struct Deadlines {
     pub give_up: Duration,
     /// For memory that other feeds hold.
     pub memory: Duration,
+    /// Until a trainer that waits is told who does not answer.
+    pub tell: Duration,
+    /// Until it is told again.
+    pub tell_again: Duration,
 }
 
 impl Default for Deadlines {
@@ -85,6 +89,8 @@ impl Default for Deadlines {
             answer: Duration::from_secs(15),
             give_up: Duration::from_secs(60),
             memory: Duration::from_secs(30),
+            tell: Duration::from_secs(4),
+            tell_again: Duration::from_secs(20),
         }
     }
 }

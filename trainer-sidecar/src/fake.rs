@@ -189,6 +189,8 @@ pub(crate) fn deadlines() -> Deadlines {
         answer: Duration::from_millis(500),
         give_up: Duration::from_secs(20),
         memory: Duration::from_millis(300),
+        tell: Duration::from_millis(100),
+        tell_again: Duration::from_millis(100),
     }
 }
 

@@ -16,6 +16,7 @@ mod rounds;
 mod size;
 mod standing;
 mod start;
+mod telling;
 mod waiting;
 
 use std::io;
@@ -38,7 +39,7 @@ use crate::account::Accounts;
 use crate::config::Deadlines;
 use crate::metrics;
 use crate::request::Request;
-use crate::subscribe::{Address, Trust};
+use crate::subscribe::{Address, Notices, Trust};
 
 /// How long a failed feed's connection stays, for its trainer to read why.
 const LINGER: Duration = Duration::from_secs(2);
@@ -117,8 +118,13 @@ async fn first_message(connection: &Connection, house: &Arc<House>) -> io::Resul
 }
 
 async fn describe(connection: &Connection, house: &Arc<House>, json: &str) -> io::Result<()> {
+    let request = match Request::parse(json) {
+        Ok(request) => request,
+        Err(error) => return fail(connection, &error).await,
+    };
+    let (name, notices) = (request.name.clone(), Notices::default());
     let described = async {
-        let start = Start::new(house, Request::parse(json)?).await?;
+        let start = Start::new(house, request, notices.clone()).await?;
         let text = start.description();
         let memory = seal_text(&text).map_err(|error| Error::chain(Code::Busy, &error))?;
         Ok((text.len() as u64, memory))
@@ -127,6 +133,7 @@ async fn describe(connection: &Connection, house: &Arc<House>, json: &str) -> io
     let described = tokio::select! {
         described = described => described,
         gone = connection.closed() => return gone,
+        broken = telling::tell(connection, house, &name, &notices, || true) => return broken.map(|never| match never {}),
     };
     match described {
         Ok((bytes, memory)) => connection.send(&ToTrainer::Described { bytes }, Some(memory.as_fd())).await,
@@ -146,9 +153,13 @@ async fn feed(connection: &Connection, house: &Arc<House>, json: &str) -> io::Re
 
 async fn run(connection: &Connection, house: &Arc<House>, request: Request) -> io::Result<()> {
     let _open = metrics::OpenFeed::new();
-    let outlet = Outlet::new();
+    let (outlet, notices) = (Outlet::new(), Notices::default());
+    let name = request.name.clone();
     let ended = tokio::select! {
-        ended = produce::run(connection, house, request, &outlet) => ended.map(|()| Ended::Complete),
+        ended = produce::run(connection, house, request, &outlet, notices.clone()) => ended.map(|()| Ended::Complete),
+        told = telling::tell(connection, house, &name, &notices, || outlet.is_awaited()) => {
+            told.map(|never| match never {}).or_else(|error| Ok(Ended::Left(Err(error))))
+        }
         listened = listen(connection, &outlet) => match listened {
             Ok(Listened::Left) => Ok(Ended::Left(Ok(()))),
             Ok(Listened::Misspoke(error)) => Err(error),

@@ -137,15 +137,17 @@ impl Stream {
             State::Ended => return Ok(None),
             State::Apart { ticket } => {
                 let ticket = ticket.take();
-                self.state = State::Reading(self.open(ticket).await?);
+                // Made apart from `self`, which opening changes.
+                let waiting = self.gateways.clone();
+                self.state = State::Reading(waiting.waiting(self.open(ticket)).await?);
             }
             State::Reading(_) => {}
         }
         let State::Reading(incoming) = &mut self.state else { return Ok(None) };
         let deadlines = self.link.deadlines;
         loop {
-            let message =
-                timeout(deadlines.stall, incoming.next()).await.map_err(|_| silent(deadlines))??;
+            let next = timeout(deadlines.stall, incoming.next());
+            let message = self.gateways.waiting(next).await.map_err(|_| silent(deadlines))??;
             let Some(message) = message else { return Err(self.position.broken("stopped")) };
             let Message { header, metadata, body, memory, .. } = message;
             let decoded = if self.request.compression.is_some() {

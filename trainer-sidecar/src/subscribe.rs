@@ -7,6 +7,7 @@
 mod address;
 mod dial;
 mod gateways;
+mod notices;
 mod tls;
 
 use std::time::Duration;
@@ -23,6 +24,7 @@ use tonic::transport::{Channel, Endpoint};
 
 pub(crate) use self::address::Address;
 pub(crate) use self::gateways::Gateways;
+pub(crate) use self::notices::Notices;
 pub(crate) use self::tls::Trust;
 
 use crate::config::Deadlines;

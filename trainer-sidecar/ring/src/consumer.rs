@@ -6,6 +6,7 @@
 
 mod connection;
 mod error;
+mod notice;
 mod open;
 
 use std::io;
@@ -20,6 +21,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 pub(crate) use self::connection::Connection;
 use self::error::damaged;
 pub use self::error::{NextError, OpenError};
+use self::notice::show;
 use self::open::{ask, map_ring, unexpected};
 use crate::batch::Batch;
 use crate::free_list::SlotId;
@@ -141,6 +143,7 @@ impl Consumer {
                 return Err(NextError::Cancelled);
             }
             match self.connection.socket().try_recv::<ToTrainer>() {
+                Ok(Some((ToTrainer::Notice { text }, _))) => show(&text),
                 Ok(Some((message, memory))) => break self.understand(message, memory),
                 Ok(None) => break Err(self.connection.died()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -205,6 +208,7 @@ impl Consumer {
             ToTrainer::End => Ok(None),
             ToTrainer::Failed { code, message } => Err(NextError::Failed { code, message }),
             ToTrainer::Opened { .. } | ToTrainer::Described { .. } => Err(damaged(&"a feed is opened once")),
+            ToTrainer::Notice { .. } => Err(damaged(&"a notice is not a batch")),
         }
     }
 

@@ -135,6 +135,11 @@ pub enum ToTrainer {
     },
     /// All epochs are done.
     End,
+    /// What the trainer waits for is long in coming; it may come yet.
+    Notice {
+        /// One line for the user: who does not answer, and why.
+        text: String,
+    },
     /// The feed cannot go on; nothing comes after this.
     Failed {
         /// Machine-readable kind of failure.
@@ -185,6 +190,7 @@ impl Message for ToTrainer {
                 let (code, message) = (cut(code, 1 << 10), cut(message, 64 << 10));
                 frame(105, &[&(code.len() as u32).to_le_bytes(), code.as_bytes(), message.as_bytes()])
             }
+            ToTrainer::Notice { text } => frame(106, &[cut(text, 64 << 10).as_bytes()]),
         }
     }
 
@@ -201,6 +207,7 @@ impl Message for ToTrainer {
                 let code = fields.half()? as usize;
                 ToTrainer::Failed { code: fields.text_of(code)?, message: fields.text()? }
             }
+            106 => ToTrainer::Notice { text: fields.text()? },
             kind => return Err(MessageError::Kind { kind }),
         };
         fields.close(message)

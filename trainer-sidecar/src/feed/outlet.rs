@@ -67,6 +67,11 @@ impl Outlet {
         self.waiting.ask(received, self.with_trainer.load(Ordering::Acquire));
     }
 
+    /// Whether the trainer has nothing to go on with: no ring yet, or no step that it asked for.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.ring.get().is_none() || self.waiting.is_asked()
+    }
+
     /// Waits for a free slot; there is one task that does.
     pub(super) async fn free_slot(&self) -> FreeSlot {
         loop {

@@ -21,6 +21,7 @@ use crate::batcher::{Meter, Step};
 use crate::metrics;
 use crate::pack::PackPlan;
 use crate::request::Request;
+use crate::subscribe::Notices;
 
 /// Runs a feed from its request to its last step.
 ///
@@ -31,8 +32,9 @@ pub(super) async fn run(
     house: &House,
     request: Request,
     outlet: &Outlet,
+    notices: Notices,
 ) -> Result<(), Error> {
-    let start = Start::new(house, request).await?;
+    let start = Start::new(house, request, notices).await?;
     match start.request.acknowledgement.clone() {
         None => {
             let wanted = start.wanted();

@@ -9,7 +9,7 @@ use super::{House, description, size};
 use crate::batcher::{Rows, Step};
 use crate::pack::PackPlan;
 use crate::request::Request;
-use crate::subscribe::{Gateways, Link, Subscription};
+use crate::subscribe::{Gateways, Link, Notices, Subscription};
 
 /// What a feed is made of.
 #[derive(Clone)]
@@ -28,11 +28,11 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Asks a gateway.
+    /// Asks a gateway. What is to be told of gateways, from now on to the feed's end, goes to `notices`.
     ///
     /// # Errors
     /// A feed that cannot be: refused by the gateway, not to be packed, or without a single step; or no gateway.
-    pub(super) async fn new(house: &House, mut request: Request) -> Result<Self, Error> {
+    pub(super) async fn new(house: &House, mut request: Request, notices: Notices) -> Result<Self, Error> {
         let known = if request.gateways.is_empty() { &house.gateways } else { &request.gateways };
         let mut gateways =
             Gateways::new(known.clone(), house.deadlines.answer).ok_or_else(|| {
@@ -41,6 +41,7 @@ impl Start {
                     "no gateway is known: start the sidecar with --gateway grpc://HOST:PORT, or give the feed one",
                 )
             })?;
+        gateways = gateways.telling(notices, house.deadlines.tell);
         // What is said of the feed is meant of all its shares together, and bounds what it takes.
         let most_memory = request.memory.map(|said| said / request.share.count());
         let most_memory = house.budget.total().min(most_memory.unwrap_or(u64::MAX));

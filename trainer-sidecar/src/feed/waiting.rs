@@ -26,6 +26,11 @@ impl Waiting {
         state.look(held);
     }
 
+    /// Whether it asked for a step that is not handed out.
+    pub(super) fn is_asked(&self) -> bool {
+        self.state().is_asked
+    }
+
     /// The trainer holds `held` steps from now on.
     pub(super) fn hold(&self, held: u32) {
         self.state().look(held);
@@ -67,6 +72,7 @@ mod tests {
         waiting.ask(0, 1);
         assert_eq!(waiting.hand_out(), None, "the first was on its way when it was asked for");
         waiting.ask(2, 2);
+        assert!(waiting.is_asked());
         advance(Duration::from_secs(1)).await;
         assert_eq!(waiting.hand_out(), None, "there was another to go on with");
         waiting.ask(3, 3);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use penstock_proto::{Code, Error, FeedRequest};
 use tokio::time::Instant;
 
-use super::{Address, Link, Subscription};
+use super::{Address, Link, Notices, Subscription};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -23,6 +23,9 @@ pub(crate) struct Gateways {
     /// When the first of these failures was; patience is not used up while nobody asks.
     failing_since: Option<Instant>,
     give_up: Duration,
+    /// How long it has failed when that is said, and to whom.
+    tell: Duration,
+    notices: Notices,
 }
 
 impl Gateways {
@@ -31,7 +34,19 @@ impl Gateways {
         if known.is_empty() {
             return None;
         }
-        Some(Self { known, turn: 0, failures: 0, reasons: BTreeMap::new(), failing_since: None, give_up })
+        let (reasons, notices) = (BTreeMap::new(), Notices::default());
+        let tell = Duration::MAX;
+        Some(Self { known, turn: 0, failures: 0, reasons, failing_since: None, give_up, tell, notices })
+    }
+
+    /// The same, which say so when they have failed for so long.
+    pub(crate) fn telling(self, notices: Notices, tell: Duration) -> Self {
+        Self { notices, tell, ..self }
+    }
+
+    /// Waits for the one whose turn it is, and says so if that lasts.
+    pub(crate) async fn waiting<T>(&self, answer: impl Future<Output = T>) -> T {
+        self.notices.waiting(self.current(), self.tell, answer).await
     }
 
     /// Whose turn it is.
@@ -90,26 +105,37 @@ impl Gateways {
         if failing >= self.give_up {
             return Err(self.given_up());
         }
+        let left = self.give_up.saturating_sub(failing);
+        if failing >= self.tell {
+            let (failing, left) = (failing.as_secs_f32().round(), left.as_secs_f32().round());
+            let reasons = self.reasons();
+            self.notices.tell(format!(
+                "no gateway has served the feed for {failing}s: {reasons}; looking for one for {left}s more"
+            ));
+        }
         let known = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
         if self.failures.is_multiple_of(known) {
             let pause = FIRST_PAUSE * 2_u32.saturating_pow((self.failures / known - 1).min(16));
-            let left = self.give_up.saturating_sub(failing);
             tokio::time::sleep(pause.min(LONGEST_PAUSE).min(left)).await;
         }
         Ok(())
     }
 
     fn given_up(&self) -> Error {
-        let reasons: Vec<_> =
-            self.reasons.iter().map(|(address, reason)| format!("{address}: {reason}")).collect();
         Error::new(
             Code::Unreachable,
             format!(
                 "no gateway served the feed for {}s; tried {}; start one of them again or give another",
                 self.give_up.as_secs_f32(),
-                reasons.join("; ")
+                self.reasons()
             ),
         )
+    }
+
+    fn reasons(&self) -> String {
+        let reasons: Vec<_> =
+            self.reasons.iter().map(|(address, reason)| format!("{address}: {reason}")).collect();
+        reasons.join("; ")
     }
 
     /// Asks one after the other until one answers.
@@ -124,7 +150,7 @@ impl Gateways {
         loop {
             let address = self.current().clone();
             let answer = async { link.ask(&mut link.connect(&address).await?, &address, request).await };
-            match answer.await {
+            match self.waiting(answer).await {
                 Ok(subscription) => {
                     self.progress();
                     return Ok(subscription);
@@ -173,6 +199,36 @@ mod tests {
         };
         assert!(error.message.contains("grpc://h:1: refused; grpc://h:2: refused"), "{error}");
         assert_eq!(start.elapsed(), Duration::from_secs(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_looked_for_in_vain_is_told_with_what_is_left_until_one_serves() {
+        let notices = Notices::default();
+        let mut gateways = gateways(2).telling(notices.clone(), Duration::from_secs(3));
+        let mut heard = notices.listen();
+        while !heard.has_changed().unwrap() {
+            gateways.failed(&refused()).await.unwrap();
+        }
+        let text = heard.borrow_and_update().clone();
+        assert!(
+            text.starts_with("no gateway has served the feed for 3s: grpc://h:1: refused; grpc://h:2"),
+            "{text}"
+        );
+        assert!(text.ends_with("looking for one for 7s more"), "{text}");
+        gateways.progress();
+        gateways.failed(&refused()).await.unwrap();
+        assert!(!heard.has_changed().unwrap(), "it has just begun to fail again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gateway_that_is_silent_is_told_while_it_is() {
+        let notices = Notices::default();
+        let gateways = gateways(1).telling(notices.clone(), Duration::from_secs(3));
+        let heard = notices.listen();
+        let answer = gateways.waiting(tokio::time::sleep(Duration::from_secs(2))).await;
+        assert_eq!((answer, heard.has_changed().unwrap()), ((), false));
+        gateways.waiting(tokio::time::sleep(Duration::from_secs(7))).await;
+        assert_eq!(*heard.borrow(), "gateway grpc://h:1 has been silent for 6s");
     }
 
     #[tokio::test(start_paused = true)]

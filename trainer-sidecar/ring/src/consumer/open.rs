@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use super::error::OpenError;
+use super::notice::show;
 use super::poll;
 use crate::map::{Access, ReadMap};
 use crate::memory::{self, MemoryError};
@@ -29,16 +30,21 @@ pub(super) fn ask(
     let until = Instant::now().checked_add(deadline);
     let socket = Socket::connect(path).map_err(|source| OpenError::NoSidecar { path: name(), source })?;
     socket.send(question, None).map_err(protocol)?;
-    match poll(&mut [PollFd::new(&socket, PollFlags::IN)], until) {
-        Ok(true) => {}
-        Ok(false) => return Err(OpenError::Deadline { path: name(), seconds: deadline.as_secs() }),
-        Err(rustix::io::Errno::INTR) => return Err(OpenError::Interrupted),
-        Err(error) => return Err(protocol(error.into())),
-    }
-    match socket.try_recv::<ToTrainer>().map_err(protocol)? {
-        Some((ToTrainer::Failed { code, message }, _)) => Err(OpenError::Failed { code, message }),
-        Some((answer, memory)) => Ok((socket, answer, memory)),
-        None => Err(OpenError::SidecarDied { path: name() }),
+    loop {
+        match poll(&mut [PollFd::new(&socket, PollFlags::IN)], until) {
+            Ok(true) => {}
+            Ok(false) => return Err(OpenError::Deadline { path: name(), seconds: deadline.as_secs() }),
+            Err(rustix::io::Errno::INTR) => return Err(OpenError::Interrupted),
+            Err(error) => return Err(protocol(error.into())),
+        }
+        match socket.try_recv::<ToTrainer>().map_err(protocol)? {
+            Some((ToTrainer::Notice { text }, _)) => show(&text),
+            Some((ToTrainer::Failed { code, message }, _)) => {
+                return Err(OpenError::Failed { code, message });
+            }
+            Some((answer, memory)) => return Ok((socket, answer, memory)),
+            None => return Err(OpenError::SidecarDied { path: name() }),
+        }
     }
 }
 

@@ -332,6 +332,22 @@ fn a_ring_that_is_not_what_was_announced_is_not_mapped() {
 }
 
 #[test]
+fn notices_are_passed_over_on_the_way_to_what_is_waited_for() {
+    let notice = |text: &str| ToTrainer::Notice { text: text.into() };
+    let sidecar = Scripted::answering(move |socket| {
+        socket.send(&notice("a gateway is silent"), None).unwrap();
+        let ring = Ring::create(2, 4096, "{}").unwrap();
+        socket.send(&ToTrainer::Opened { slots: 2, slot_bytes: 4096 }, Some(ring.fd())).unwrap();
+        socket.send(&notice("and goes on to be"), None).unwrap();
+        send(ring.take().unwrap(), &socket, 0);
+        released(&socket)
+    });
+    let consumer = sidecar.open();
+    assert_eq!(ids(&consumer.next(LONG).unwrap().unwrap()), [0, 1, 2]);
+    assert!(sidecar.thread.join().unwrap().is_some());
+}
+
+#[test]
 fn a_feed_can_be_described_without_being_opened() {
     let description = format!(r#"{{"columns":"{}"}}"#, "x".repeat(1 << 20));
     let answer = description.clone();

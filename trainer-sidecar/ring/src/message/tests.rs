@@ -20,6 +20,7 @@ fn to_trainer() -> Vec<ToTrainer> {
         ToTrainer::End,
         ToTrainer::Failed { code: "bad_file".into(), message: "größer".into() },
         ToTrainer::Failed { code: String::new(), message: String::new() },
+        ToTrainer::Notice { text: "grpc://h:1: größer".into() },
     ]
 }
 
@@ -69,7 +70,7 @@ fn a_request_too_large_is_refused_and_a_failure_too_long_is_cut() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(if cfg!(miri) { 32 } else { 512 }) })]
     #[test]
-    fn an_edited_message_is_refused_or_another_whole_message(which in 0_usize..6, at in 0_usize..64, byte in any::<u8>()) {
+    fn an_edited_message_is_refused_or_another_whole_message(which in 0_usize..7, at in 0_usize..64, byte in any::<u8>()) {
         let mut bytes = to_trainer()[which].encode().unwrap();
         let at = at % bytes.len();
         bytes[at] = byte;
