@@ -20,6 +20,7 @@ mod snapshot;
 pub(crate) mod tests;
 mod vocabulary;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -164,8 +165,32 @@ impl Dataset {
         }
     }
 
+    /// The files of all places; of several they come in the order of these, and are named so.
     async fn list(&self) -> Result<Vec<Found>, DatasetError> {
-        match &self.location.place {
+        let Location { place, more, .. } = &self.location;
+        if more.is_empty() {
+            return self.list_place(place).await;
+        }
+        let lists: Vec<_> = std::iter::once(place).chain(more).map(|place| self.list_place(place)).collect();
+        let lists = futures::stream::iter(lists).buffered(self.concurrent_footers());
+        let lists: Vec<_> = lists.try_collect().await?;
+        let mut known = HashSet::new();
+        let mut found = Vec::new();
+        for (number, list) in lists.into_iter().enumerate() {
+            for mut file in list {
+                if !known.insert(file.meta.location.clone()) {
+                    return Err(DatasetError::FileTwice { file: self.origin.shown(&file.meta) });
+                }
+                // Sorted, names are in the order of places.
+                file.name = format!("{number:06}/{}", file.name);
+                found.push(file);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn list_place(&self, place: &Place) -> Result<Vec<Found>, DatasetError> {
+        match place {
             Place::Local(path) => {
                 let (path, location) = (path.clone(), self.location.clone());
                 off_thread(move || listing::list(&path, &location)).await

@@ -13,7 +13,6 @@ mod encode;
 pub mod expression;
 pub mod fleet;
 pub mod flight;
-mod hint;
 pub mod partition;
 pub mod plan;
 mod read;

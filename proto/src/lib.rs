@@ -13,6 +13,7 @@ pub mod delivery;
 pub mod feed;
 #[cfg(test)]
 mod fuzz;
+mod hint;
 pub mod ids;
 pub mod info;
 pub mod loan;
@@ -31,6 +32,7 @@ pub use code::{Code, Error};
 pub use compression::Compression;
 pub use feed::{Feed, FeedRequest, Remainder, Shuffle};
 pub use generated::{FeedCommand, MixtureComponent};
+pub use hint::hint;
 pub use ids::{Rank, SnapshotId, WorldSize};
 pub use info::{ComponentInfo, FeedInfo};
 pub use mixture::{Exhausted, Mixture};

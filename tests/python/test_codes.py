@@ -79,10 +79,63 @@ def test_computed_texts_have_codes_and_masks_stand_beside_them(flights):
             assert batch["city_valid"].tolist() == [i % 9 != 0 for i in batch["id"].tolist()]
 
 
+COLORS = ["zebra", "Bär"]
+
+
+@pytest.mark.parametrize("given, unknown", [(COLORS, -1), ([None, *COLORS], 0)])
+def test_a_vocabulary_that_is_given_is_the_files_or_not(flights, given, unknown):
+    arguments = dict(ORDER, codes={"carrier": given, "city": None})
+    with penstock.feed(flights, **arguments) as feed:
+        assert feed.schema["carrier"] == ("carrier", "int32", ())
+        assert feed.vocabulary("carrier") == given and feed.vocabulary("city")[0] == "city-00"
+        rows = read(feed)
+    assert {i: code for i, (code, _) in rows.items()} == {
+        i: given.index(carrier(i)) if carrier(i) in given else unknown for i in range(ROWS)
+    }
+    # A few rows have a few texts; their codes are those of all.
+    with penstock.feed(flights, **{**arguments, "filter": "id % 6 = 4", "codes": {"carrier": given}}, columns=["id", "carrier"]) as some:
+        with pytest.raises(penstock.FeedError, match="nulls names column \"city\""):
+            some.schema
+    few = {**arguments, "filter": "id % 6 = 4", "codes": {"carrier": given}, "nulls": None}
+    with penstock.feed(flights, **few, columns=["id", "carrier"]) as some:
+        assert {code for batch in some for code in batch["carrier"].tolist()} == {given.index("Bär")}
+
+
+@pytest.mark.tensorflow
+def test_given_vocabularies_and_nulls_are_the_same_in_tensorflow(flights):
+    tf = pytest.importorskip("tensorflow")
+    arguments = dict(batch_size=50, codes={"city": ["city-07", None, "city-03"]}, columns=["id", "city"], nulls={"city": 9})
+    with penstock.feed(flights, **arguments) as feed:
+        expected = [batch["city"].tolist() for batch in feed]
+        assert feed.tf().element_spec["city"] == tf.TensorSpec([50], tf.int32)
+        assert [batch["city"].numpy().tolist() for batch in feed.tf()] == expected
+        ids = [i for batch in feed for i in batch["id"].tolist()]
+    known = {7: 0, 3: 2}
+    assert [code for codes in expected for code in codes] == [9 if i % 9 == 0 else known.get(i % 40, 1) for i in ids]
+
+
+def test_what_is_no_vocabulary_is_refused(flights):
+    for codes, told in (
+        ({"carrier": "red"}, "codes says 'red' for 'carrier': give a list"),
+        ({"carrier": []}, "codes says \\[\\] for 'carrier'"),
+        ({"carrier": [1]}, "give a list of its texts"),
+        ({"carrier": [f"{i:099}" for i in range(1000)]}, "take 103.* bytes and a feed can carry 98304"),
+    ):
+        with pytest.raises(penstock.ArgumentError, match=told):
+            penstock.feed(flights, codes=codes)
+    for codes, told in (
+        ({"id": ["a"]}, '"id", which holds Int64: codes are of texts'),
+        ({"carier": ["a"]}, 'codes names column "carier".* did you mean "carrier"'),
+        ({"carrier": ["a", "a"]}, 'lists "a" twice'),
+    ):
+        with penstock.feed(flights, codes=codes, batch_size=60) as feed, pytest.raises(penstock.FeedError, match=told):
+            feed.schema
+
+
 def test_what_has_no_codes_is_refused(flights, tmp_path):
     for codes, told in (
         (["id"], r'"id", which is Int64: codes are of texts'),
-        (["airline"], r'no column "airline"'),
+        (["airline"], r'codes names column "airline", which the feed does not have: it has "id"'),
         (["city", "city"], "asked for twice"),
     ):
         with penstock.feed(flights, batch_size=60, codes=codes) as feed, pytest.raises(penstock.FeedError, match=told):

@@ -50,6 +50,24 @@ def test_columns_have_the_values_of_the_files(data):
             assert batch["name"].tolist() == [f"row-{i}" for i in batch["id"]]
 
 
+def test_files_of_a_list_are_one_dataset_in_their_order(data, tmp_path):
+    odd = tmp_path / "one more (100%).parquet"
+    odd.symlink_to(data / "0.parquet")
+    files = [data / "3.parquet", data / "[12].parquet", odd]
+    with penstock.feed(files, batch_size=50, columns=["id"]) as feed:
+        assert ids(feed) == [*range(750, 1000), *range(250, 750), *range(250)]
+    with pytest.raises(penstock.FeedError, match="3.parquet is named twice"):
+        penstock.feed(files[:2] * 2, batch_size=50)
+    # More than a command line takes.
+    directory = tmp_path / ("long" * 50)
+    directory.mkdir()
+    many = [directory / f"{i:04}.parquet" for i in range(400)]
+    for i, file in enumerate(many):
+        pq.write_table(pa.table({"id": [i]}), file)
+    with penstock.feed(many[::-1], batch_size=100, columns=["id"]) as feed:
+        assert ids(feed) == list(range(400))[::-1]
+
+
 def test_a_filter_feeds_the_rows_that_pass_and_select_computes(data):
     order = dict(batch_size=32, shuffle="rows", seed=5, epochs=2, remainder="keep")
     some = dict(filter="id % 3 = 1 AND name <> 'row-4' AND age > 10", select={"id": "id", "half": "CAST(id AS REAL) / 2", "group": "hash_bucket(name, 7)"})
@@ -124,12 +142,17 @@ def test_a_running_gateway_is_used_and_left_alone(gateway):
     "arguments, text",
     [
         (dict(columns=["ids"]), 'no column "ids".*did you mean "id"'),
-        (dict(batch_size=50, columns=["age"]), 'column "age" holds .* nulls .*"mask"'),
+        (dict(nulls={"agee": 0}), 'nulls names column "agee".*did you mean "age"'),
+        (dict(units={"agee": "ms"}), 'units names column "agee".*did you mean "age"'),
+        (dict(codes=["nam"]), 'codes names column "nam".*did you mean "name"'),
+        (dict(columns=["id"], nulls={"age": 0}), 'nulls names column "age", which the feed does not have: it has "id"; name none that columns'),
+        (dict(columns=["id"], codes=["name"]), 'codes names column "name", which the feed does not have: it has "id"; name none that columns'),
+        (dict(columns=["age"]), 'column "age" holds .* nulls .*"mask"'),
         (dict(lanes=5000), "lanes is 5000"),
     ],
 )
 def test_what_the_data_does_not_allow_is_one_line(data, arguments, text):
-    with penstock.feed(data, **arguments) as feed:
+    with penstock.feed(data, **{"batch_size": 50, **arguments}) as feed:
         with pytest.raises(penstock.FeedError, match=text) as error:
             list(feed)
         assert "\n" not in str(error.value)

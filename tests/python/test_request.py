@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,6 +222,10 @@ def test_sources_mean_what_the_environment_says():
     assert plan(places, "web", {}).dataset == "web" and plan({"web": "w"}, None, {}).dataset == "web"
     assert plan("grpc://a:1", WEIGHTS, {}) == (WEIGHTS, ("grpc://a:1",), (), False)
     assert plan(None, WEIGHTS, LAUNCHED).dataset == WEIGHTS
+    listed = f"{Path('a b/x').absolute().as_uri()} file:///y s3://b/z"
+    assert plan(["a b/x", "file:///y", "s3://b/z"], None, LAUNCHED) == ("data", (), (("data", listed),), False)
+    assert plan((Path("x"),), "mine", {}) == plan("x", "mine", {})
+    assert plan({"web": ["/w", "/v"]}, None, {}).served == (("web", "file:///w file:///v"),)
     assert plan("file:///x", "mine", {}) == ("mine", (), (("mine", "file:///x"),), False)
 
 
@@ -230,7 +235,12 @@ def test_sources_mean_what_the_environment_says():
         ((None, None, {}), "no source: give penstock.feed a path, a glob or grpc://HOST:PORT, or start the script with `penstock run --input NAME=URI`"),
         ((None, None, {"TF_CONFIG": '{"task": {"type": "ps", "index": 0}}'}), "this task is a parameter server, which is fed nothing"),
         ((None, None, {"TF_CONFIG": "no JSON"}), "no source: give penstock.feed a path"),
-        ((["a", "b"], None, {}), "give one path, a directory, or a pattern like data"),
+        (([], None, {}), "source is an empty list: give a path, a directory"),
+        ((["a", 1], None, {}), "source lists 1: give a path"),
+        ((["a", ""], None, {}), "source lists '': give a path"),
+        ((b"a", None, {}), "source is b'a': give a path"),
+        ((["grpc://a:1"], "d", {}), "which is a gateway: give those as one text"),
+        ((["a", "b"], WEIGHTS, {}), "source is one dataset of several files and dataset names several"),
         ((None, None, LAUNCHED), "say which dataset with dataset=: one of train, test"),
         (("grpc://a:1", None, {}), "say which of its datasets with dataset="),
         (("grpc+unix://g.sock", "d", {}), "grpc+unix://g.sock is no gateway's address: write grpc+unix:///PATH"),

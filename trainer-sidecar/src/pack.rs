@@ -6,6 +6,7 @@
 //! the network brought to where the trainer reads them. It knows no socket, no ring and no clock.
 
 mod bits;
+mod codes;
 mod fill;
 mod leaf;
 mod nulls;
@@ -19,6 +20,7 @@ use arrow::datatypes::{DataType, Schema};
 use penstock_proto::Code;
 use penstock_ring::{ColumnSpec, DType, MAX_DIMS};
 
+pub(crate) use self::codes::CodeRules;
 pub(crate) use self::nulls::NullRules;
 pub(crate) use self::unit::UnitRules;
 
@@ -84,8 +86,16 @@ pub(crate) enum PackError {
         "column \"{column}\" holds {count} nulls at epoch {epoch}, step {step}: declare nulls={{\"{column}\": \"mask\"}} to get a column \"{column}_valid\" beside it, or nulls={{\"{column}\": VALUE}} to fill them"
     )]
     Nulls { column: String, epoch: u64, step: u64, count: usize },
-    #[error("{argument} names column \"{column}\", which the feed does not have: its columns are {known}")]
-    UnknownColumn { argument: &'static str, column: String, known: String },
+    #[error(
+        "{argument} names column \"{column}\", which the feed does not have: {hint}; name none that columns or select leave out"
+    )]
+    UnknownColumn { argument: &'static str, column: String, hint: String },
+    #[error(
+        "codes names column \"{column}\", which holds {data_type}: codes are of texts, one a row; make one of it with select, such as CAST({column} AS TEXT) AS {column}, or leave it out of codes"
+    )]
+    NoTexts { column: String, data_type: String },
+    #[error("codes of column \"{column}\" lists {text} twice: a text has one code")]
+    ListedTwice { column: String, text: String },
     #[error("units says \"{unit}\" of column \"{column}\", which holds {data_type}: {advice}")]
     Unit { column: String, data_type: String, unit: String, advice: String },
     #[error(
@@ -109,6 +119,8 @@ impl PackError {
             Self::UnknownColumn { .. } => Code::UnknownColumn,
             Self::Nulls { .. }
             | Self::Fill { .. }
+            | Self::NoTexts { .. }
+            | Self::ListedTwice { .. }
             | Self::NameTaken { .. }
             | Self::Unit { .. }
             | Self::Misfit { .. } => Code::InvalidFeed,

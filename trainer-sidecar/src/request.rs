@@ -3,13 +3,14 @@
 //! The promise: what this release does not understand is refused by name, so that a misspelt member
 //! never means its default.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use penstock_proto::{Code, Error, FeedCommand, FeedRequest, Rank};
 use serde::Deserialize;
 
-use crate::pack::{NullRules, UnitRules};
+use crate::pack::{CodeRules, NullRules, UnitRules};
 use crate::subscribe::Address;
 
 /// The version of the request's JSON.
@@ -29,6 +30,7 @@ pub(crate) struct Request {
     pub(crate) epochs: Option<u64>,
     pub(crate) nulls: NullRules,
     pub(crate) units: UnitRules,
+    pub(crate) codes: CodeRules,
     /// Bytes the feed may hold; `None` leaves it to the sidecar.
     pub(crate) memory: Option<u64>,
     /// A step is done when it is acknowledged; without it, when it is handed out.
@@ -73,6 +75,8 @@ struct Raw {
     nulls: Option<NullRules>,
     #[serde(default)]
     units: Option<UnitRules>,
+    #[serde(default)]
+    codes: Option<BTreeMap<String, Vec<Option<String>>>>,
     #[serde(default)]
     memory: Option<u64>,
     #[serde(default)]
@@ -147,6 +151,8 @@ impl Request {
             epochs: raw.epochs,
             nulls: raw.nulls.unwrap_or_default(),
             units: raw.units.unwrap_or_default(),
+            codes: CodeRules::new(raw.codes.unwrap_or_default())
+                .map_err(|error| Error::chain(error.code(), &error))?,
             memory: raw.memory,
             acknowledgement,
             share,

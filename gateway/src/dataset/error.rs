@@ -62,6 +62,13 @@ pub enum DatasetError {
     )]
     ColumnType { file: String, column: String, found: String, first: String, expected: String },
     #[error(
+        "{uri} names places in several stores: the files of a dataset lie in one store; make a dataset of each, and mix \
+         them"
+    )]
+    SeveralStores { uri: String },
+    #[error("{file} is named twice: name it once")]
+    FileTwice { file: String },
+    #[error(
         "{file} has no column {column:?} but {first} has: every file of a dataset needs the same columns"
     )]
     MissingColumn { file: String, column: String, first: String },
@@ -76,6 +83,10 @@ pub enum DatasetError {
     ColumnOrder { file: String, column: String, first: String },
     #[error("the dataset has no column {column:?}: {hint}")]
     UnknownColumn { column: String, hint: String },
+    #[error(
+        "codes names column {column:?}, which the feed does not have: {hint}; name none that columns or select leave out"
+    )]
+    UnknownText { column: String, hint: String },
     #[error("column {column:?} is asked for twice: name it once")]
     ColumnTwice { column: String },
     #[error(
@@ -95,8 +106,8 @@ impl DatasetError {
     /// The code under which it travels.
     pub fn code(&self) -> Code {
         match self {
-            Self::UnknownPlace { .. } => Code::Unsupported,
-            Self::Pattern { .. } => Code::InvalidFeed,
+            Self::UnknownPlace { .. } | Self::SeveralStores { .. } => Code::Unsupported,
+            Self::Pattern { .. } | Self::FileTwice { .. } => Code::InvalidFeed,
             // A file that the listing saw and the store does not is being replaced: the next look may do.
             Self::Read { source, .. } => source.code(),
             // What is forbidden is not tried again.
@@ -108,7 +119,7 @@ impl DatasetError {
             Self::Hdfs(_) => Code::StoreUnavailable,
             #[cfg(feature = "cloud")]
             Self::Cloud(error) => error.code(),
-            Self::UnknownColumn { .. } => Code::UnknownColumn,
+            Self::UnknownColumn { .. } | Self::UnknownText { .. } => Code::UnknownColumn,
             Self::Select { source: ExpressionError::UnknownColumn { .. }, .. }
             | Self::Filter { source: ExpressionError::UnknownColumn { .. }, .. } => Code::UnknownColumn,
             Self::ColumnTwice { .. } | Self::NoTexts { .. } | Self::Select { .. } | Self::Filter { .. } => {

@@ -7,11 +7,13 @@ use super::DatasetError;
 use crate::store::cloud::{Address, Kind};
 
 /// A path, a URI of a local file, of HDFS or of an object store, or a pattern of these; a directory stands for
-/// the Parquet files under it.
+/// the Parquet files under it. Several URIs of one store, with spaces between, are one dataset's in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     uri: String,
     pub(super) place: Place,
+    /// Beside the first.
+    pub(super) more: Vec<Place>,
 }
 
 /// Which store, and the path or pattern there.
@@ -37,6 +39,18 @@ impl Location {
     /// # Errors
     /// When the URI is empty, of a scheme that is not known, or without an absolute path.
     pub fn parse(uri: &str) -> Result<Self, DatasetError> {
+        let mut places = split_places(uri).into_iter().map(Place::parse);
+        let place = places.next().expect("a text has a first part")?;
+        let more = places.collect::<Result<Vec<_>, _>>()?;
+        match more.iter().all(|other| other.is_beside(&place)) {
+            true => Ok(Self { uri: uri.to_owned(), place, more }),
+            false => Err(DatasetError::SeveralStores { uri: uri.to_owned() }),
+        }
+    }
+}
+
+impl Place {
+    fn parse(uri: &str) -> Result<Self, DatasetError> {
         let unknown = || DatasetError::UnknownPlace { uri: uri.to_owned() };
         let place = match split_scheme(uri) {
             None => Some(Place::Local(uri.to_owned())),
@@ -64,15 +78,31 @@ impl Location {
         };
         match place {
             Some(Place::Local(path)) if path.is_empty() => Err(unknown()),
-            Some(place) => Ok(Self { uri: uri.to_owned(), place }),
+            Some(place) => Ok(place),
             None => Err(unknown()),
+        }
+    }
+
+    /// Whether both are in one store.
+    fn is_beside(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Local(_), Self::Local(_)) => true,
+            #[cfg(feature = "hdfs")]
+            (Self::Hdfs { authority, .. }, Self::Hdfs { authority: other, .. }) => authority == other,
+            #[cfg(feature = "cloud")]
+            (Self::Cloud { address, .. }, Self::Cloud { address: other, .. }) => address == other,
+            #[cfg(any(feature = "hdfs", feature = "cloud"))]
+            _ => false,
         }
     }
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.uri)
+        match self.more.len() {
+            0 => f.write_str(&self.uri),
+            more => write!(f, "{} and {more} more", split_places(&self.uri)[0]),
+        }
     }
 }
 
@@ -81,6 +111,22 @@ impl fmt::Display for Location {
 fn absolute(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     format!("/{}", parts.join("/"))
+}
+
+/// The URIs of a text: what follows a space is another if it has a scheme. Those of web servers are told apart by whoever knows them.
+fn split_places(text: &str) -> Vec<&str> {
+    if split_scheme(text).is_none_or(|(scheme, _)| matches!(scheme, "http" | "https")) {
+        return vec![text];
+    }
+    let (mut places, mut begin) = (Vec::new(), 0);
+    for (space, _) in text.match_indices(' ') {
+        if split_scheme(&text[space + 1..]).is_some() {
+            places.push(&text[begin..space]);
+            begin = space + 1;
+        }
+    }
+    places.push(&text[begin..]);
+    places
 }
 
 /// `scheme://rest`, if the text is such.
@@ -146,6 +192,22 @@ mod tests {
         assert_eq!(path("s3://b/a%20b/*.parquet").as_deref(), Some("s3://b/ a%20b/*.parquet"));
         assert_eq!(path("https://h/a%20b https://h/c").as_deref(), Some("https://h/ a b c"));
         assert_eq!(path("https://h/a%2"), None);
+    }
+
+    #[test]
+    fn several_uris_of_one_store_are_one_location() {
+        let location = Location::parse("file:///a%20b/x file:///c/*.parquet file:///d").unwrap();
+        assert_eq!(location.place, Place::Local("/a b/x".to_owned()));
+        assert_eq!(location.more, ["/c/*.parquet", "/d"].map(|path| Place::Local(path.to_owned())));
+        assert_eq!(location.to_string(), "file:///a%20b/x and 2 more");
+        // A path may have spaces, and so may what follows a scheme.
+        for uri in ["a b file:///c", "file:///a b"] {
+            assert!(Location::parse(uri).unwrap().more.is_empty(), "{uri}");
+        }
+        #[cfg(feature = "hdfs")]
+        for uri in ["hdfs://a/x hdfs://b/x", "file:///a hdfs://a/x"] {
+            assert!(Location::parse(uri).unwrap_err().to_string().contains("lie in one store"), "{uri}");
+        }
     }
 
     #[test]

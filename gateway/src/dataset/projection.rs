@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
 use super::{DatasetError, Vocabulary, estimate};
 use crate::expression::{Expression, Input};
-use crate::hint::hint;
+use penstock_proto::hint;
 
 /// Resolved columns, in the order they were asked for.
 #[derive(Debug, Clone)]
@@ -40,7 +40,12 @@ impl Projection {
         let wanted: Vec<usize> = if names.is_empty() {
             (0..schema.fields().len()).collect()
         } else {
-            names.iter().map(|name| find(schema, name)).collect::<Result<_, _>>()?
+            let unknown =
+                |column: &String, hint| DatasetError::UnknownColumn { column: column.clone(), hint };
+            names
+                .iter()
+                .map(|name| find(schema, name).map_err(|hint| unknown(name, hint)))
+                .collect::<Result<_, _>>()?
         };
         let mut decoded = wanted.clone();
         decoded.sort_unstable();
@@ -87,7 +92,10 @@ impl Projection {
     /// # Errors
     /// When there is no such column, one is named twice, or one holds no texts.
     pub(crate) fn texts(&self, names: &[String]) -> Result<Self, DatasetError> {
-        let places = names.iter().map(|name| find(&self.schema, name)).collect::<Result<Vec<_>, _>>()?;
+        let place = |name: &String| {
+            find(&self.schema, name).map_err(|hint| DatasetError::UnknownText { column: name.clone(), hint })
+        };
+        let places = names.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         for (at, &place) in places.iter().enumerate() {
             let field = self.schema.field(place);
             if places[..at].contains(&place) {
@@ -219,9 +227,10 @@ pub(super) fn leaves(footer: &ArrowReaderMetadata, roots: impl IntoIterator<Item
     (0..schema.num_columns()).filter(|&leaf| is_wanted[schema.get_column_root_idx(leaf)]).collect()
 }
 
-fn find(schema: &Schema, name: &str) -> Result<usize, DatasetError> {
+/// The place of a column, or what its name may have been meant to be.
+fn find(schema: &Schema, name: &str) -> Result<usize, String> {
     schema.index_of(name).map_err(|_| {
         let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        DatasetError::UnknownColumn { column: name.to_owned(), hint: hint(name, &known) }
+        hint(name, &known)
     })
 }

@@ -19,7 +19,7 @@ use super::error::At;
 use super::kind::Kind;
 use super::tree::{Node, Typed};
 use super::values::{Values, extent};
-use crate::hint::hint;
+use penstock_proto::hint;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Function {

@@ -19,7 +19,7 @@ use super::functions::Function;
 use super::kind::Kind;
 use super::tree::{Arithmetic, Node, Set, Typed};
 use super::{ExpressionError, Input};
-use crate::hint::hint;
+use penstock_proto::hint;
 
 /// Levels that are walked by recursion. Conditions joined by AND or OR are one level.
 const MAX_DEPTH: usize = 64;

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     advertise: Option<String>,
 
     /// A dataset: a file, a directory or a glob of Parquet, here or behind hdfs://, s3://, gs://, az:// or
-    /// https://. May be given again.
+    /// https://, or several such URIs of one store with spaces between. May be given again.
     #[arg(long, value_name = "NAME=URI")]
     dataset: Vec<String>,
 

@@ -23,7 +23,8 @@ use crate::{cloud, hadoop};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A file, a directory or a glob of Parquet, here or behind hdfs://, s3://, gs://, az:// or https://.
+    /// A file, a directory or a glob of Parquet, here or behind hdfs://, s3://, gs://, az:// or https://; several URIs in
+    /// one argument, with spaces between, are one dataset.
     #[arg(required = true, value_name = "URI")]
     uris: Vec<String>,
 

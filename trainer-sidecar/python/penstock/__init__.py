@@ -72,17 +72,17 @@ def feed(
     exhausted: str = "first",
     compression: Optional[str] = None,
     units: _request.Units = None,
-    codes: Optional[Sequence[str]] = None,
+    codes: _request.Codes = None,
     name: Optional[str] = None,
 ) -> Feed:
     """A feed of a dataset.
 
     source
-        A path, a glob or a directory of Parquet files (a gateway and a sidecar are started for this
-        process and end with it); ``grpc://HOST:PORT[,HOST:PORT]`` for running gateways, ``grpc+tls://`` for
+        A path, a glob or a directory of Parquet files, or a list of such, whose files then come in the list's order (a gateway and
+        a sidecar are started for this process and end with it); ``grpc://HOST:PORT[,HOST:PORT]`` for running gateways, ``grpc+tls://`` for
         those with certificates (PENSTOCK_TLS_CA names the file of their authorities), ``grpc+unix:///PATH``
         for a socket of this machine; None in a task of ``penstock run``, whose environment says where. Several
-        datasets are a dict of places by name, ``{"web": "web/*.parquet", "books": "books/"}``.
+        datasets are a dict of places, or of lists of them, by name, ``{"web": "web/*.parquet", "books": "books/"}``.
     dataset
         Which dataset of the gateway; may be left out in a task whose job has one input. Several are mixed by weights
         of any scale, ``{"web": 0.7, "books": 0.3}``: every batch holds the same number of rows of each, evenly
@@ -111,7 +111,8 @@ def feed(
         What becomes of the last rows that fill no batch: ``"drop"`` (of several datasets always that), ``"pad"`` (repeats them; the bool
         column ``_valid`` says which rows count) or ``"keep"`` (a short last batch).
     nulls
-        What a null becomes, by column or ``"*"``: ``"mask"`` (a bool column ``NAME_valid`` follows) or a
+        (Like ``units`` and ``codes``, of columns that are fed: a name that ``columns`` or ``select`` leaves out is refused, as a
+        misspelt one is.) What a null becomes, by column or ``"*"``: ``"mask"`` (a bool column ``NAME_valid`` follows) or a
         value to fill in. A null that is not declared is an error.
     units
         What a decimal becomes, by column or ``"*"``: int64 in a unit, ``{"price": "0.01"}`` for cents, or the nearest
@@ -123,7 +124,9 @@ def feed(
         files, sorted by their UTF-8. They are collected before the first step, whatever the filter, and are the same for all ranks,
         epochs, restarts and gateways. **Other files have other codes**: keep the vocabulary with the model. All of a feed's
         together may have 8 MiB; beyond that, or without a list, there is ``select=["hash_bucket(NAME, 100000) AS NAME"]``. A null
-        has no code: ``nulls={NAME: -1}``, or a mask.
+        has no code: ``nulls={NAME: -1}``, or a mask. A dict gives lists of your own, ``{"color": ["red", "green"], "city": None}``, up to
+        96 KiB of them: a code is a text's place in its list, whatever the files hold, and None instead of a list has the texts collected.
+        A text that is not in its list is -1; or, with a None among them (``["red", "green", None]``), the place of that.
     rank, world_size
         This consumer's share of every batch; by default that of the task, else 0 of 1.
     start

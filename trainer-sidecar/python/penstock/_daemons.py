@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import json
 import os
 import selectors
 import shutil
@@ -41,6 +42,9 @@ _SHARE = 4
 _SAID = "PENSTOCK_SIDECAR_MEMORY"
 #: Where a container finds its limit, by version of control groups.
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+#: Linux gives one argument of a command 128 KiB.
+_MOST_ARGUMENTS = 64 << 10
 
 #: What a gateway serves: names of datasets and where their files are.
 Served = tuple[tuple[str, str], ...]
@@ -160,8 +164,13 @@ class Daemons:
         return Daemon("sidecar", ["sidecar", "--listen", str(socket), *memory], directory)
 
     def _new_gateway(self, served: Served) -> Daemon:
-        datasets = [argument for name, uri in served for argument in ("--dataset", f"{name}={uri}")]
         directory = self._directory()
+        datasets = [argument for name, uri in served for argument in ("--dataset", f"{name}={uri}")]
+        if sum(map(len, datasets)) > _MOST_ARGUMENTS:
+            # As YAML has it, JSON is YAML.
+            config = directory / f"gateway-{time.monotonic_ns()}.yaml"
+            config.write_text(json.dumps({"datasets": dict(served)}))
+            datasets = ["--config", str(config)]
         socket = directory / f"gateway-{time.monotonic_ns()}.sock"
         listen = ["--listen", "127.0.0.1:0", "--unix-socket", str(socket)]
         return Daemon("gateway", ["gateway", *listen, *datasets], directory)

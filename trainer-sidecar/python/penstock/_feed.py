@@ -122,16 +122,18 @@ class Feed:
         """Rows of this rank's batch (the last of an epoch may have fewer under ``remainder="keep"``)."""
         return int(self.description["rows_per_step"])
 
-    def vocabulary(self, column: str) -> list[str]:
-        """What the codes of a column stand for, the text of code 0 first; of a column that ``penstock.feed(codes=…)`` names.
+    def vocabulary(self, column: str) -> list[Optional[str]]:
+        """What the codes of a column stand for, the text of code 0 first; of a column that ``penstock.feed(codes=…)`` names. None
+        among them, if the list was given so, stands for all other texts.
 
         It is what ``tf.keras.layers.StringLookup(vocabulary=…, num_oov_indices=0)`` takes, whose indices are the codes then, and
         ``tf.gather(vocabulary, codes)`` gives the texts back. Raises ArgumentError for a column without codes.
         """
-        for known in self.description["columns"]:
-            if known["name"] == column and "vocabulary" in known:
-                return list(known["vocabulary"])
-        coded = [known["name"] for known in self.description["columns"] if "vocabulary" in known]
+        columns, given = self.description["columns"], self._request.get("codes", {})
+        vocabularies = {**{known["name"]: known["vocabulary"] for known in columns if "vocabulary" in known}, **given}
+        if column in vocabularies:
+            return list(vocabularies[column])
+        coded = list(vocabularies)
         raise ArgumentError(f"column {column!r} of feed '{self.name}' has no codes: {f'columns {coded} have' if coded else f'ask for them with codes=[{column!r}]'}")
 
     @property

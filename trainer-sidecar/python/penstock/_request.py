@@ -5,6 +5,7 @@ Pure: checks what can be checked without the dataset; the gateway checks the res
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any, Mapping, Optional, Sequence, Union
@@ -17,9 +18,12 @@ SHUFFLES = ("none", "blocks", "rows")
 REMAINDERS = ("drop", "pad", "keep")
 EXHAUSTED = ("first", "all")
 COMPRESSIONS = ("lz4", "zstd")
+#: A request is one message to the sidecar, of 128 KiB with all that it says.
+MOST_VOCABULARY = 96 << 10
 
 Nulls = Union[None, str, int, float, bool, Mapping[str, Any]]
 Units = Optional[Mapping[str, str]]
+Codes = Union[None, Sequence[str], Mapping[str, Optional[Sequence[Optional[str]]]]]
 Select = Union[None, Sequence[str], Mapping[str, str]]
 #: A dataset's name, or several with their weights.
 Dataset = Union[str, Mapping[str, float]]
@@ -47,7 +51,7 @@ def build(
     exhausted: str = "first",
     compression: Optional[str] = None,
     units: Units = None,
-    codes: Optional[Sequence[str]] = None,
+    codes: Codes = None,
 ) -> dict[str, Any]:
     """The request as a JSON-able dict. Rank and world size stay open when they are not given."""
     feed: dict[str, Any] = {
@@ -65,8 +69,9 @@ def build(
         feed["select"] = _select(select)
     if compression is not None:
         feed["compression"] = _choice("compression", compression, COMPRESSIONS)
-    if codes is not None:
-        feed["codes"] = _columns(codes, "codes")
+    collected, given = _codes(codes)
+    if collected:
+        feed["codes"] = collected
     if filter is not None:
         feed["filter"] = _filter(filter)
     if (rank is None) != (world_size is None):
@@ -95,6 +100,8 @@ def build(
         request["nulls"] = declared
     if units:
         request["units"] = _units(units)
+    if given:
+        request["codes"] = given
     if memory is not None:
         request["memory"] = _bytes("memory", memory)
     return request if start is None else started(request, start)
@@ -194,6 +201,32 @@ def _columns(columns: Sequence[str], argument: str = "columns") -> list[str]:
         none = "all" if argument == "columns" else "none"
         raise ArgumentError(f"{argument} must be a list of at least one column name, or None for {none}")
     return listed
+
+
+def _codes(codes: Codes) -> tuple[list[str], dict[str, list[Optional[str]]]]:
+    """Columns whose texts are collected from the files, and lists of the texts of others."""
+    if codes is None:
+        return [], {}
+    if not isinstance(codes, Mapping):
+        return _columns(codes, "codes"), {}
+    given: dict[str, list[Optional[str]]] = {}
+    for column, texts in codes.items():
+        if texts is None:
+            continue
+        listed = [] if isinstance(texts, str) else list(texts)
+        if not listed or not all(text is None or isinstance(text, str) for text in listed):
+            raise ArgumentError(
+                f'codes says {texts!r} for {column!r}: give a list of its texts like ["red", "green"], or None to have them collected from the files'
+            )
+        given[column] = [text if text is None else str(text) for text in listed]
+    taken = len(json.dumps(given))
+    if taken > MOST_VOCABULARY:
+        raise ArgumentError(
+            f"the lists of codes take {taken} bytes and a feed can carry {MOST_VOCABULARY}: give None for a column to have its texts collected "
+            'from the files, or make numbers of it that need no list, with select=["hash_bucket(NAME, 100000) AS NAME"]'
+        )
+    collected = [column for column, texts in codes.items() if texts is None]
+    return (_columns(collected, "codes") if collected else []), given
 
 
 def _select(select: Union[Sequence[str], Mapping[str, str]]) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
+from pathlib import Path
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from . import _daemons
 from ._request import Dataset
@@ -25,8 +26,10 @@ _SCHEMES = ("grpc://", "grpc+tls://", _UNIX)
 PRIVATE_DATASET = "data"
 
 
+#: Files of a dataset: a path, a pattern, a directory, or several of these.
+Where = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 #: A place of Parquet files, or several by the names of their datasets.
-Source = Union[None, str, "os.PathLike[str]", Mapping[str, Union[str, "os.PathLike[str]"]]]
+Source = Union[None, Where, Mapping[str, Where]]
 
 
 class Plan(NamedTuple):
@@ -73,7 +76,11 @@ def plan(source: Source, dataset: Optional[Dataset], env: Mapping[str, str]) -> 
     if isinstance(source, Mapping):
         return Plan(_named(source, dataset), (), tuple((name, _uri(place)) for name, place in source.items()), False)
     if not isinstance(source, (str, os.PathLike)):
-        raise ArgumentError(f"source is {source!r}: give one path, a directory, or a pattern like data/*.parquet; several datasets go into a dict of places")
+        files = _uri(source)
+        if isinstance(dataset, Mapping):
+            raise ArgumentError('source is one dataset of several files and dataset names several datasets: give a dict of places, {"web": [...], "books": "books/"}')
+        name = dataset or PRIVATE_DATASET
+        return Plan(name, (), ((name, files),), False)
     text = os.path.expanduser(os.fspath(source))
     if not text:
         raise ArgumentError("source is empty: give a path, a glob or grpc://HOST:PORT")
@@ -123,9 +130,25 @@ def _is_parameter_server(env: Mapping[str, str]) -> bool:
         return False
 
 
-def _uri(place: Union[str, "os.PathLike[str]"]) -> str:
-    text = os.path.expanduser(os.fspath(place))
-    return text if "://" in text else os.path.abspath(text)
+def _uri(place: Where) -> str:
+    if isinstance(place, (str, os.PathLike)):
+        text = os.path.expanduser(os.fspath(place))
+        return text if "://" in text else os.path.abspath(text)
+    advice = "give a path, a directory, or a pattern like data/*.parquet, or a list of such; several datasets go into a dict of places"
+    if not isinstance(place, Sequence) or isinstance(place, bytes):
+        raise ArgumentError(f"source is {place!r}: {advice}")
+    if not place:
+        raise ArgumentError(f"source is an empty list: {advice}")
+    for each in place:
+        if not isinstance(each, (str, os.PathLike)) or not os.fspath(each):
+            raise ArgumentError(f"source lists {each!r}: {advice}")
+        if os.fspath(each).startswith(_SCHEMES):
+            raise ArgumentError(f"source lists {each!r}, which is a gateway: give those as one text, grpc://A:1,B:2")
+    if len(place) == 1:
+        return _uri(place[0])
+    # The gateway tells them apart by the spaces between; those inside are written as URIs have them.
+    texts = [_uri(each) for each in place]
+    return " ".join(text if "://" in text else Path(text).as_uri() for text in texts)
 
 
 def _named(source: Mapping[str, Any], dataset: Optional[Dataset]) -> Dataset:

@@ -1,12 +1,13 @@
 //! Reads a feed ahead of its trainer: epoch after epoch, into a queue that the meter bounds.
 
 use arrow_flight::Ticket;
-use penstock_proto::Error;
+use penstock_proto::{Code, Error};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::start::Start;
 use crate::batcher::{Joiner, Meter, Step};
+use crate::cpu::on_cpu;
 use crate::stream::Stream;
 use crate::subscribe::Gateways;
 use crate::wire::Rooms;
@@ -48,7 +49,12 @@ async fn read_epochs(start: &Start, meter: &Meter, queue: &UnboundedSender<Item>
         let mut bytes = 0;
         loop {
             stream.wait(meter.room(joiner.bytes())).await;
-            let Some(part) = stream.next().await? else { break };
+            let Some(mut part) = stream.next().await? else { break };
+            if !start.request.codes.is_empty() {
+                let (codes, texts) = (start.request.codes.clone(), part.batch);
+                let coded = move || codes.code(&texts).map_err(|error| Error::chain(Code::Internal, &error));
+                part.batch = on_cpu(coded).await?;
+            }
             bytes += part.bytes;
             let held = meter.hold(part.bytes);
             if let Some(step) = joiner.add(part, held)?

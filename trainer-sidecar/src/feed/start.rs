@@ -56,8 +56,9 @@ impl Start {
         // From here on the feed is this snapshot in these lanes, whoever serves it.
         request.feed.snapshot = Some(subscription.info.snapshot.clone());
         request.feed.feed.lanes = Some(subscription.info.lanes);
-        let plan = PackPlan::new(&subscription.schema, &request.nulls, &request.units)
-            .map_err(|error| Error::chain(error.code(), &error))?;
+        let plan = request.codes.schema(&subscription.schema);
+        let plan = plan.and_then(|schema| PackPlan::new(&schema, &request.nulls, &request.units));
+        let plan = plan.map_err(|error| Error::chain(error.code(), &error))?;
         let ticket = Some(subscription.ticket.clone());
         Ok(Self { request, subscription, ticket, gateways, link, plan: Arc::new(plan), memory, most_memory })
     }

@@ -193,7 +193,14 @@ async fn what_cannot_be_is_said_in_one_line() {
     for (asked, said) in [
         (unknown, "this gateway serves \"d\""),
         (request(&json!({"epoch": 1})), "unknown field `epoch`"),
-        (request(&json!({"nulls": {"nobody": 0}})), "its columns are \"id\", \"text\""),
+        (
+            request(&json!({"nulls": {"nobody": 0}})),
+            "it has \"id\", \"text\"; name none that columns or select leave out",
+        ),
+        (
+            request(&json!({"nulls": {"texd": 0}})),
+            "nulls names column \"texd\", which the feed does not have: did you mean \"text\"?",
+        ),
         (
             request(&json!({"memory": 4096})),
             "bytes and the feed may have 4096: give it at least 73728 with memory=",

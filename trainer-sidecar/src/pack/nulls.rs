@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use arrow::datatypes::{Field, Schema};
+use penstock_proto::hint;
 use penstock_ring::DType;
 use serde_json::Value;
 
@@ -65,8 +66,8 @@ pub(super) fn check_names<'a>(
 ) -> Result<(), PackError> {
     let unknown = names.find(|name| *name != EVERY && schema.field_with_name(name).is_err());
     let Some(column) = unknown else { return Ok(()) };
-    let known: Vec<_> = schema.fields().iter().map(|field| format!("\"{}\"", field.name())).collect();
-    Err(PackError::UnknownColumn { argument, column: column.clone(), known: known.join(", ") })
+    let known: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    Err(PackError::UnknownColumn { argument, column: column.clone(), hint: hint(column, &known) })
 }
 
 fn may_hold_nulls(field: &Field) -> bool {

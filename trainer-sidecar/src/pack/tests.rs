@@ -254,7 +254,7 @@ fn what_is_no_tensor_is_refused_with_a_way_out() {
 #[test]
 fn rules_that_fit_no_column_are_refused() {
     let ints = || Arc::new(Int32Array::from(vec![1])) as ArrayRef;
-    assert!(refusal(ints(), json!({"y": 0})).contains("its columns are \"x\""));
+    assert!(refusal(ints(), json!({"y": 0})).contains("it has \"x\""));
     assert!(refusal(ints(), json!({"x": 0.5})).contains("no int32"));
     let schema = Schema::new(vec![
         Field::new("x", DataType::Int8, true),

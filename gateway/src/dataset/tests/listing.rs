@@ -55,6 +55,22 @@ async fn a_pattern_matches_files_and_directories() {
 }
 
 #[tokio::test]
+async fn places_that_are_listed_are_one_dataset_in_their_order() {
+    let directory = tree();
+    let several = |places: &[&str]| {
+        let uris: Vec<_> = places.iter().map(|place| format!("file://{}", directory.uri(place))).collect();
+        Dataset::new("test", &uris.join(" ")).unwrap()
+    };
+    let dataset = several(&["day=2/*.parquet", "day=1/part-1.parquet", "_day=3"]);
+    let snapshot = dataset.snapshot().await.unwrap();
+    assert_eq!(names(&snapshot), ["000000/part-0.parquet", "000001/part-1.parquet", "000002/part-0.parquet"]);
+    assert!(Arc::ptr_eq(&snapshot, &dataset.snapshot().await.unwrap()), "nothing changed");
+    let twice =
+        several(&["day=1", "day=1/part-1.parquet"]).snapshot().await.map(drop).unwrap_err().to_string();
+    assert!(twice.contains("day=1/part-1.parquet is named twice"), "{twice}");
+}
+
+#[tokio::test]
 async fn a_name_with_brackets_is_a_name_if_it_is_there() {
     let directory = Directory::new();
     directory.write_ids("data[1]/a.parquet", 0..1);

@@ -1,7 +1,7 @@
 //! What a misspelt name was meant to be.
 
 /// Near names, or else the first few there are.
-pub(crate) fn hint(name: &str, known: &[&str]) -> String {
+pub fn hint(name: &str, known: &[&str]) -> String {
     const SHOWN: usize = 8;
     let quoted = |names: &[&str]| names.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
     let letters = name.chars().count();
