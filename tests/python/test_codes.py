@@ -125,7 +125,7 @@ def test_what_is_no_vocabulary_is_refused(flights):
             penstock.feed(flights, codes=codes)
     for codes, told in (
         ({"id": ["a"]}, '"id", which holds Int64: codes are of texts'),
-        ({"carier": ["a"]}, 'codes names column "carier".* did you mean "carrier"'),
+        ({"carriers": ["a"]}, 'codes names column "carriers".* did you mean "carrier"'),
         ({"carrier": ["a", "a"]}, 'lists "a" twice'),
     ):
         with penstock.feed(flights, codes=codes, batch_size=60) as feed, pytest.raises(penstock.FeedError, match=told):

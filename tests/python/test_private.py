@@ -144,7 +144,7 @@ def test_a_running_gateway_is_used_and_left_alone(gateway):
         (dict(columns=["ids"]), 'no column "ids".*did you mean "id"'),
         (dict(nulls={"agee": 0}), 'nulls names column "agee".*did you mean "age"'),
         (dict(units={"agee": "ms"}), 'units names column "agee".*did you mean "age"'),
-        (dict(codes=["nam"]), 'codes names column "nam".*did you mean "name"'),
+        (dict(codes=["names"]), 'codes names column "names".*did you mean "name"'),
         (dict(columns=["id"], nulls={"age": 0}), 'nulls names column "age", which the feed does not have: it has "id"; name none that columns'),
         (dict(columns=["id"], codes=["name"]), 'codes names column "name", which the feed does not have: it has "id"; name none that columns'),
         (dict(columns=["age"]), 'column "age" holds .* nulls .*"mask"'),
