@@ -11,15 +11,21 @@ WHEEL_TARGET := x86_64-unknown-linux-gnu
 WHEEL_NATIVE := $(CURDIR)/target/$(WHEEL_TARGET)/wheel
 # Not written over: what runs from there keeps what it has.
 INSTALL_NATIVES = install -D -t $(PACKAGE)/penstock/_native target/quick/penstock target/quick/libpenstock_tf.so
+OLDEST  := $(CURDIR)/target/venv-oldest
+TORCH   := $(CURDIR)/target/venv-torch
+TORCH_TOOLS := { /usr/bin/python3 -c 'import torch, ensurepip' 2>/dev/null || \
+	{ apt-get update --quiet --quiet && apt-get install --quiet --quiet --yes python3-torch python3-venv; }; } && \
+	/usr/bin/python3 -m venv --system-site-packages $(TORCH) && $(TORCH)/bin/pip install --quiet --disable-pip-version-check pytest==9.2.0 pyarrow==18.1.0
 NAME   ?=
 SECONDS_EACH ?= 60
 
-.PHONY: help demo demo-hdfs test test-rust test-python fuzz bench develop wheel build lint format licences clean
+.PHONY: help demo demo-hdfs test test-rust test-python test-others test-oldest test-torch fuzz bench develop wheel build lint format licences clean
 
 help:
 	@echo 'make demo      train on digits and on flights, fed by penstock, and print the reports'
 	@echo 'make demo-hdfs flights again, from a real HDFS that is started for it'
 	@echo 'make test      every suite, with whatever it needs set up first'
+	@echo 'make test-others  the package with the oldest TensorFlow, and with PyTorch, in environments of their own'
 	@echo 'make fuzz      a minute of foreign bytes for every decoder of them; SECONDS_EACH=600 for more'
 	@echo 'make bench     all benches beside their peers; NAME=flight for one'
 	@echo 'make develop   build, and install the Python package into target/venv'
@@ -73,6 +79,27 @@ test-rust: $(VENV)/.ready build
 
 test-python: $(VENV)/.ready build
 	PENSTOCK_NATIVE=$(CURDIR)/target/debug $(PY) -m pytest -q tests/python
+
+# Another gigabyte of packages: for whoever changes the package, and in CI.
+test-others: test-oldest test-torch
+
+test-oldest: $(OLDEST)/.ready $(VENV)/.ready build
+	PENSTOCK_NATIVE=$(CURDIR)/target/debug PYTHONPATH=$(PACKAGE) $(OLDEST)/bin/python -m pytest -q \
+		$(addprefix tests/python/test_,tensorflow.py tensorflow_path.py position.py ragged.py)
+	PENSTOCK_NATIVE=$(CURDIR)/target/debug PENSTOCK_TF_OLDEST=$(OLDEST)/bin/python $(PY) -m pytest -q tests/python/test_wheel.py -k oldest
+
+$(OLDEST)/.ready: tests/python/requirements-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -r tests/python/requirements-oldest.txt
+	touch $@
+
+# Debian's, of the CPU alone: PyPI's brings CUDA along. Where it cannot be had, that is said.
+test-torch: build
+	@if $(TORCH_TOOLS); then \
+		PENSTOCK_NATIVE=$(CURDIR)/target/debug PYTHONPATH=$(PACKAGE) $(TORCH)/bin/python -m pytest -q tests/python/test_torch.py; \
+	else \
+		echo '!!! NOT TESTED: PyTorch; apt-get install python3-torch python3-venv !!!'; \
+	fi
 
 # The same decoders get some thousand inputs in every `make test`.
 fuzz:
