@@ -30,6 +30,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 
 pub use self::nulls::nulls;
+pub(crate) use self::nulls::told_nulls;
 use self::pages::Left;
 pub use self::state::{State, StateError};
 use crate::dataset::{Block, Filter, Snapshot};

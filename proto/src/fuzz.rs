@@ -72,6 +72,7 @@ fn fuzz_notes() {
         lanes: 4,
         mixture: vec![],
         vocabularies: std::collections::BTreeMap::new(),
+        nulls: std::collections::BTreeMap::new(),
     };
     let seeds = [
         Note::Part { epoch: 1, step: 2, part: 0, parts: 3 }.to_json(),

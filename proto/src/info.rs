@@ -25,6 +25,17 @@ pub struct FeedInfo {
     /// What codes stand for, by column: texts in rising order of their UTF-8, the first of code 0.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vocabularies: BTreeMap<String, Vec<String>>,
+    /// Columns that hold nulls, as far as statistics tell without reading; nothing follows of a column that is not here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nulls: BTreeMap<String, NullsInfo>,
+}
+
+/// A file in which a column holds nulls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NullsInfo {
+    pub file: String,
+    /// In that file.
+    pub count: u64,
 }
 
 /// What a gateway says about a dataset of a mixture.

@@ -34,7 +34,7 @@ pub use feed::{Feed, FeedRequest, Remainder, Shuffle};
 pub use generated::{FeedCommand, MixtureComponent};
 pub use hint::hint;
 pub use ids::{Rank, SnapshotId, WorldSize};
-pub use info::{ComponentInfo, FeedInfo};
+pub use info::{ComponentInfo, FeedInfo, NullsInfo};
 pub use mixture::{Exhausted, Mixture};
 pub use note::{Effort, Note};
 pub use ticket::{Pull, Ticket, TicketKey};

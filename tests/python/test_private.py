@@ -103,6 +103,29 @@ def test_nulls_are_filled_or_masked_as_declared(data):
             np.testing.assert_array_equal(batch["age"][batch["age_valid"]], batch["id"][batch["age_valid"]])
 
 
+def test_nulls_that_statistics_tell_of_are_refused_before_the_first_step(data, tmp_path):
+    table = pa.table({"id": list(range(100)), "late": [None if i == 99 else i for i in range(100)]})
+    for name, statistics in (("told", True), ("silent", ["id"])):
+        (tmp_path / name).mkdir()
+        pq.write_table(table, tmp_path / name / "a.parquet", row_group_size=10, write_statistics=statistics)
+    order = dict(batch_size=10)
+    with penstock.feed(tmp_path / "told", **order) as feed:
+        assert list(feed.schema) == ["id", "late"], "it can be looked at"
+        with pytest.raises(penstock.FeedError, match=r'column "late" holds 1 nulls in \S*told/a.parquet: declare nulls=.*, or leave their rows out'):
+            iter(feed)
+    renamed = dict(select={"id": "id", "x": "late", "y": "coalesce(late, 0)"})
+    with penstock.feed(tmp_path / "told", **order, **renamed) as feed, pytest.raises(penstock.FeedError, match='column "x" holds 1 nulls in'):
+        iter(feed)
+    for more in (dict(nulls={"late": -1}), dict(filter="late IS NOT NULL"), dict(columns=["id"]), dict(select=["id", "coalesce(late, 0) AS late"])):
+        with penstock.feed(tmp_path / "told", **order, **more) as feed:
+            assert len(ids(feed)) == (90 if "filter" in more else 100)
+    with penstock.feed(tmp_path / "silent", **order) as feed:
+        batches = iter(feed)
+        assert [next(batches)["id"][0] for _ in range(9)] == list(range(0, 90, 10))
+        with pytest.raises(penstock.FeedError, match='column "late" holds 1 nulls at epoch 0, step 9'):
+            next(batches)
+
+
 def test_a_saved_cursor_goes_on_with_the_next_row_at_any_world_size(data):
     order = dict(batch_size=48, shuffle="rows", seed=5, epochs=2, columns=["id"])
     with penstock.feed(data, **order) as feed:

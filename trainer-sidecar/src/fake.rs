@@ -227,6 +227,7 @@ impl FlightService for Fake {
             lanes: 1,
             mixture: Vec::new(),
             vocabularies: std::collections::BTreeMap::new(),
+            nulls: std::collections::BTreeMap::new(),
         };
         let mut endpoint = FlightEndpoint::new().with_ticket(Ticket::new(command));
         for location in self.locations.lock().unwrap().iter() {

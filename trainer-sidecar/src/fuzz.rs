@@ -49,6 +49,7 @@ fn fuzz_subscriptions() {
         lanes: 4,
         mixture: vec![],
         vocabularies: std::collections::BTreeMap::new(),
+        nulls: std::collections::BTreeMap::new(),
     };
     let info = FlightInfo::new()
         .try_with_schema(&Schema::new(fields))

@@ -14,10 +14,12 @@ mod ragged;
 mod text;
 mod unit;
 
+use std::collections::BTreeMap;
+
 use arrow::array::{Array as _, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Schema};
-use penstock_proto::Code;
+use penstock_proto::{Code, NullsInfo};
 use penstock_ring::{ColumnSpec, DType, MAX_DIMS};
 
 pub(crate) use self::codes::CodeRules;
@@ -96,6 +98,10 @@ pub(crate) enum PackError {
     NoTexts { column: String, data_type: String },
     #[error("codes of column \"{column}\" lists {text} twice: a text has one code")]
     ListedTwice { column: String, text: String },
+    #[error(
+        "column \"{column}\" holds {count} nulls in {file}: declare nulls={{\"{column}\": \"mask\"}} to get a column \"{column}_valid\" beside it, nulls={{\"{column}\": VALUE}} to fill them, or leave their rows out with filter=\"{column} IS NOT NULL\""
+    )]
+    NullsTold { column: String, file: String, count: u64 },
     #[error("units says \"{unit}\" of column \"{column}\", which holds {data_type}: {advice}")]
     Unit { column: String, data_type: String, unit: String, advice: String },
     #[error(
@@ -118,6 +124,7 @@ impl PackError {
             Self::Unsupported { .. } | Self::TooDeep { .. } => Code::Unsupported,
             Self::UnknownColumn { .. } => Code::UnknownColumn,
             Self::Nulls { .. }
+            | Self::NullsTold { .. }
             | Self::Fill { .. }
             | Self::NoTexts { .. }
             | Self::ListedTwice { .. }
@@ -160,6 +167,20 @@ impl PackPlan {
             }
         }
         Ok(Self { columns })
+    }
+
+    /// Refuses before the first step what would be refused at some.
+    ///
+    /// # Errors
+    /// A column that is told to hold nulls, for which nothing is declared.
+    pub(crate) fn check_nulls(&self, told: &BTreeMap<String, NullsInfo>) -> Result<(), PackError> {
+        for Column { name, content, .. } in &self.columns {
+            if let (Content::Values { nulls: OnNull::Refuse, .. }, Some(told)) = (content, told.get(name)) {
+                let NullsInfo { file, count } = told.clone();
+                return Err(PackError::NullsTold { column: name.clone(), file, count });
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn columns(&self) -> &[Column] {

@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::path::Path;
 
-use arrow::array::{ArrayRef, BinaryArray, FixedSizeBinaryArray, RecordBatch};
+use arrow::array::{ArrayRef, BinaryArray, FixedSizeBinaryArray, Int64Array, ListArray, RecordBatch};
+use arrow::datatypes::Int64Type;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use penstock_proto::NullsInfo;
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
@@ -241,4 +243,26 @@ async fn what_is_never_looked_into_may_be_null() {
     {
         assert_eq!(count(&counter(None), &snapshot, filter).await.0, [passes], "{filter}");
     }
+}
+
+#[tokio::test]
+async fn nulls_are_told_of_by_the_first_file_that_has_some_and_never_of_lists() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = |values: [Option<i64>; 2]| {
+        // An empty list counts as a null in what is written of its values.
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![]), Some(vec![Some(1)])]);
+        let values = Arc::new(Int64Array::from_iter(values)) as ArrayRef;
+        let columns = [("lists", Arc::new(lists) as ArrayRef, true), ("x", values, true)];
+        RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+    };
+    let (whole, some) = (rows([Some(1), Some(2)]), rows([None, Some(2)]));
+    write(&dir.path().join("a.parquet"), &[whole.clone()], WriterProperties::default());
+    write(&dir.path().join("b.parquet"), &[some.clone(), whole.clone(), some], WriterProperties::default());
+    let told = told_nulls(&*snapshot(dir.path()).await, &[1, 0]).await;
+    let [Some(NullsInfo { file, count: 2 }), None] = &told[..] else { panic!("{told:?}") };
+    assert!(file.ends_with("b.parquet"), "{file}");
+    let silent = WriterProperties::builder().set_statistics_enabled(EnabledStatistics::None).build();
+    std::fs::remove_file(dir.path().join("b.parquet")).unwrap();
+    write(&dir.path().join("c.parquet"), &[rows([None, None])], silent);
+    assert_eq!(told_nulls(&*snapshot(dir.path()).await, &[1]).await, [None]);
 }

@@ -141,6 +141,16 @@ impl Projection {
         &self.schema
     }
 
+    /// Places in the dataset's schema of the columns that are as the files have them, or codes of such, by their names here.
+    pub(crate) fn plain(&self) -> Vec<(&str, usize)> {
+        let names = self.schema.fields().iter().map(|field| field.name().as_str());
+        let places = self.columns.iter().map(|column| match column {
+            Column::Coded(texts, _) => texts.plain_place(&self.decoded),
+            column => column.plain_place(&self.decoded),
+        });
+        names.zip(places).filter_map(|(name, place)| Some((name, place?))).collect()
+    }
+
     /// What a reader of one file must decode.
     pub fn mask(&self, footer: &ArrowReaderMetadata) -> ProjectionMask {
         ProjectionMask::roots(footer.parquet_schema(), self.decoded.iter().copied())
@@ -190,6 +200,13 @@ impl Column {
             Self::Decoded(place) => input.batch.columns().get(*place).cloned().ok_or_else(lacks),
             Self::Computed(made) => made.evaluate(input),
             Self::Coded(texts, vocabulary) => vocabulary.codes(&texts.of(input)?),
+        }
+    }
+
+    fn plain_place(&self, decoded: &[usize]) -> Option<usize> {
+        match self {
+            Self::Decoded(place) => Some(decoded[*place]),
+            Self::Computed(_) | Self::Coded(..) => None,
         }
     }
 

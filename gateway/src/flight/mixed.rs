@@ -136,6 +136,7 @@ impl Mixed {
             lanes: self.components.iter().map(|component| component.planned.plan.lanes()).sum(),
             mixture: self.components.iter().zip(self.plan.quotas().get()).map(told).collect(),
             vocabularies: BTreeMap::new(),
+            nulls: BTreeMap::new(),
         }
     }
 

@@ -4,13 +4,14 @@
 //! one costs a look at every column of every block, and where a filter was never counted, or texts never
 //! collected, a pass over those columns; the ranks of a large world ask at the same moment.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use penstock_proto::feed::VALID_COLUMN;
-use penstock_proto::{Code, Error, Feed, Remainder};
+use penstock_proto::{Code, Error, Feed, NullsInfo, Remainder};
+use tokio::sync::OnceCell;
 
-use crate::count::{Counter, Counts};
+use crate::count::{Counter, Counts, told_nulls};
 use crate::dataset::{DatasetError, Projection, Snapshot, Vocabulary};
 use crate::partition::Partition;
 use crate::plan::{Order, Plan};
@@ -31,6 +32,8 @@ pub(crate) struct Planned {
     pub(crate) passing: Option<Passing>,
     /// What tickets carry of what was counted.
     pub(crate) counts: Option<String>,
+    /// What is told of its nulls, once somebody asked.
+    nulls: OnceCell<BTreeMap<String, NullsInfo>>,
     /// Bytes of all rows once decoded, about.
     pub(crate) decoded_bytes: u128,
     /// What decoding a block holds, of every block, the largest first.
@@ -109,6 +112,24 @@ impl Planned {
         }
     }
 
+    /// Columns that statistics tell to hold nulls; nothing of a feed whose filter may leave those rows out.
+    pub(crate) async fn look_for_nulls(&self) {
+        let look = async {
+            let columns = self.projection.plain();
+            let places: Vec<usize> = columns.iter().map(|&(_, place)| place).collect();
+            let told = told_nulls(&self.snapshot, &places).await.into_iter().zip(columns);
+            told.filter_map(|(told, (name, _))| Some((name.to_owned(), told?))).collect()
+        };
+        if self.passing.is_none() {
+            self.nulls.get_or_init(|| look).await;
+        }
+    }
+
+    /// What was found by [`look_for_nulls`](Self::look_for_nulls).
+    pub(crate) fn nulls(&self) -> BTreeMap<String, NullsInfo> {
+        self.nulls.get().cloned().unwrap_or_default()
+    }
+
     /// Bytes of a row, about.
     pub(crate) fn row_bytes(&self) -> u64 {
         let bytes = self.decoded_bytes.div_ceil(u128::from(self.plan.rows().max(1)));
@@ -139,6 +160,7 @@ impl Planned {
             plan,
             passing,
             counts,
+            nulls: OnceCell::new(),
             decoded_bytes,
             block_bytes,
         })

@@ -127,6 +127,7 @@ impl Resolved {
             lanes: plan.lanes(),
             mixture: Vec::new(),
             vocabularies: vocabularies.map(|(name, known)| (name.clone(), known.texts().to_vec())).collect(),
+            nulls: self.planned.nulls(),
         }
     }
 }

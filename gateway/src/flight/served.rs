@@ -91,6 +91,13 @@ impl Served {
         }
     }
 
+    /// Looks what is told of nulls, for [`info`](Self::info) to say it; of mixtures nothing is.
+    pub(super) async fn look_for_nulls(&self) {
+        if let Self::Dataset(resolved) = self {
+            resolved.planned.look_for_nulls().await;
+        }
+    }
+
     pub(super) fn info(&self) -> FeedInfo {
         match self {
             Self::Dataset(resolved) => resolved.info(),

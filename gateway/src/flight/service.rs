@@ -119,6 +119,7 @@ impl FlightService for Service {
         let peer = peer(&request);
         let descriptor = request.into_inner();
         let served = self.0.look_up(&descriptor).await?;
+        served.look_for_nulls().await;
         Ok(Response::new(self.0.info(&served, descriptor, peer)?))
     }
 

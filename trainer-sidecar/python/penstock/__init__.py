@@ -113,7 +113,7 @@ def feed(
     nulls
         (Like ``units`` and ``codes``, of columns that are fed: a name that ``columns`` or ``select`` leaves out is refused, as a
         misspelt one is.) What a null becomes, by column or ``"*"``: ``"mask"`` (a bool column ``NAME_valid`` follows) or a
-        value to fill in. A null that is not declared is an error.
+        value to fill in. A null that is not declared is an error, before the first step where the files' statistics tell of it.
     units
         What a decimal becomes, by column or ``"*"``: int64 in a unit, ``{"price": "0.01"}`` for cents, or the nearest
         ``"float64"``. Dates, times, timestamps and durations come as the integers that the files hold; ``"day"``, ``"s"``, ``"ms"``,

@@ -35,6 +35,8 @@ pub(super) async fn run(
     notices: Notices,
 ) -> Result<(), Error> {
     let start = Start::new(house, request, notices).await?;
+    let told = start.plan.check_nulls(&start.subscription.info.nulls);
+    told.map_err(|error| Error::chain(error.code(), &error))?;
     match start.request.acknowledgement.clone() {
         None => {
             let wanted = start.wanted();
