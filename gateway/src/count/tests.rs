@@ -256,7 +256,7 @@ async fn nulls_are_told_of_by_the_first_file_that_has_some_and_never_of_lists() 
         RecordBatch::try_from_iter_with_nullable(columns).unwrap()
     };
     let (whole, some) = (rows([Some(1), Some(2)]), rows([None, Some(2)]));
-    write(&dir.path().join("a.parquet"), &[whole.clone()], WriterProperties::default());
+    write(&dir.path().join("a.parquet"), std::slice::from_ref(&whole), WriterProperties::default());
     write(&dir.path().join("b.parquet"), &[some.clone(), whole.clone(), some], WriterProperties::default());
     let told = told_nulls(&*snapshot(dir.path()).await, &[1, 0]).await;
     let [Some(NullsInfo { file, count: 2 }), None] = &told[..] else { panic!("{told:?}") };
