@@ -55,6 +55,8 @@ pub struct Config {
     pub state: Option<String>,
     /// How long a stream waits for its share of the memory before it is refused.
     pub patience: Duration,
+    /// How long the machine of a reader may answer nothing before its streams are closed.
+    pub reader_timeout: Duration,
     /// Hears how far the first look at a dataset is, `reading NAME: 1200 of 10000 files`, at most once a second.
     pub tell: fn(&str),
 }
@@ -82,6 +84,7 @@ impl Config {
             part_bytes: DEFAULT_PART_BYTES,
             state: None,
             patience: Duration::from_secs(30),
+            reader_timeout: Duration::from_secs(120),
             tell: |_| {},
         }
     }
@@ -207,6 +210,8 @@ pub struct ConfigFile {
     /// The same.
     pub cache_disk: Option<String>,
     pub state: Option<String>,
+    /// A time such as `2m`.
+    pub reader_timeout: Option<String>,
     pub admin: Option<String>,
     pub hadoop_conf: Option<PathBuf>,
     /// Settings by Hadoop's names.

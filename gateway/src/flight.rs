@@ -20,6 +20,7 @@ mod owned;
 mod places;
 mod plans;
 mod prepared;
+mod presence;
 mod queue;
 mod resolve;
 mod rope;

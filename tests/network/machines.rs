@@ -1,12 +1,15 @@
 //! Machines with links to this one.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::os::fd::AsFd as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use penstock_tests::process::{Daemon, penstock_bin};
 use penstock_tests::real;
 use penstock_tests::trainer::LONG;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Set in the process that a test enters its own network with.
 const INSIDE: &str = "PENSTOCK_NETWORK";
@@ -23,6 +26,16 @@ pub(crate) struct Machine {
     near_address: String,
     /// Its address.
     address: String,
+}
+
+/// The way onto a machine.
+pub(crate) struct Entry(File);
+
+impl Entry {
+    /// From now on the sockets of this thread are of that machine.
+    pub(crate) fn enter(&self) {
+        move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+    }
 }
 
 /// Runs a test in a network of its own. Skips it, aloud, where nobody may have one: that is the kernel's or the
@@ -95,6 +108,15 @@ impl Machine {
         Daemon::spawn(command.args(["gateway", "--listen", &listen]).args(arguments))
     }
 
+    /// Where it finds this one.
+    pub(crate) fn near_address(&self) -> &str {
+        &self.near_address
+    }
+
+    pub(crate) fn entry(&self) -> Entry {
+        Entry(File::open(format!("/proc/{}/ns/net", self.resident.id())).unwrap())
+    }
+
     /// From now on nothing passes its link either way, and nobody is told: all is sent to a card that is not there.
     pub(crate) fn silence(&self) {
         let nobody = ["lladdr", NOBODY, "nud", "permanent"];
@@ -120,6 +142,13 @@ impl Machine {
             .args(["tbf", "rate", "8kbit", "burst", "1600", "limit", "100000"]));
     }
 
+    /// From now on two megabytes a second reach it.
+    pub(crate) fn narrow(&self) {
+        run(Command::new("tc")
+            .args(["qdisc", "add", "dev", &self.link, "root"])
+            .args(["tbf", "rate", "16mbit", "burst", "16000", "limit", "100000"]));
+    }
+
     /// How often it wanted to send more than it may since it was slowed.
     pub(crate) fn was_held_up(&self) -> u64 {
         let said = output(self.there("tc").args(["-s", "qdisc", "show", "dev", &self.far()]));
@@ -132,14 +161,7 @@ impl Machine {
 
     /// Segments that were sent again for want of an answer, there and here.
     pub(crate) fn sent_again(&self) -> u64 {
-        let of = |mut reader: Command| {
-            let said = output(reader.arg("/proc/net/snmp"));
-            let mut tcp =
-                said.lines().filter_map(|line| line.strip_prefix("Tcp:")).map(str::split_whitespace);
-            let (names, values) = (tcp.next().unwrap(), tcp.next().unwrap());
-            let found = names.zip(values).find(|(name, _)| *name == "RetransSegs");
-            found.unwrap().1.parse::<u64>().unwrap()
-        };
+        let of = |mut reader: Command| counted(&output(reader.arg("/proc/net/snmp")), "Tcp:", "RetransSegs");
         of(self.there("cat")) + of(Command::new("cat"))
     }
 
@@ -181,6 +203,19 @@ fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", output.status);
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// How often a kernel here asked whether a shut window is still shut.
+pub(crate) fn window_probes() -> u64 {
+    counted(&output(Command::new("cat").arg("/proc/net/netstat")), "TcpExt:", "TCPWinProbe")
+}
+
+/// One of a kernel's counters: a line of names, and one of values.
+fn counted(said: &str, group: &str, name: &str) -> u64 {
+    let mut lines = said.lines().filter_map(|line| line.strip_prefix(group)).map(str::split_whitespace);
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let found = names.zip(values).find(|(found, _)| *found == name);
+    found.unwrap().1.parse().unwrap()
 }
 
 fn number_behind(text: &str, word: &str) -> u64 {

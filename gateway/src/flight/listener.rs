@@ -20,19 +20,23 @@ use tokio_rustls::TlsAcceptor;
 use tonic::transport::server::TcpIncoming;
 
 use super::StartError;
+use super::presence::{Presence, keep_alive};
 
-/// A peer that is silent for so long is asked whether it is there, by way of its kernel: one that stalls is.
-const KEEPALIVE: Duration = Duration::from_secs(60);
-/// So often it is asked again, and one that has not answered by then is gone: its streams' memory comes back.
-const ASKED_AGAIN: u32 = 4;
-const BETWEEN_ASKING: Duration = Duration::from_secs(15);
 /// Who has not finished a TLS handshake by then, or not begun on a Unix socket, is hung up on.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A place where connections come in.
 pub(super) enum Listener {
-    Tcp { incoming: TcpIncoming, tls: Option<TlsAcceptor> },
-    Unix { listener: UnixListener, _file: SocketFile },
+    Tcp {
+        incoming: TcpIncoming,
+        tls: Option<TlsAcceptor>,
+        /// For how long a peer's machine may answer nothing.
+        silence: Duration,
+    },
+    Unix {
+        listener: UnixListener,
+        _file: SocketFile,
+    },
 }
 
 /// A connection of which nothing has been read.
@@ -40,6 +44,8 @@ pub(super) struct Accepted {
     io: Io,
     tls: Option<TlsAcceptor>,
     pub(super) peer: Peer,
+    /// Where it can be lost without a word.
+    pub(super) presence: Option<Presence>,
 }
 
 enum Io {
@@ -75,6 +81,7 @@ impl Listener {
     pub(super) async fn tcp(
         address: &str,
         tls: Option<TlsAcceptor>,
+        silence: Duration,
     ) -> Result<(Self, SocketAddr), StartError> {
         let listened = async {
             let listener = TcpListener::bind(address).await?;
@@ -85,12 +92,8 @@ impl Listener {
             io::ErrorKind::AddrInUse => StartError::InUse { address: address.to_owned() },
             _ => StartError::Listen { address: address.to_owned(), source },
         })?;
-        let incoming = TcpIncoming::from(listener)
-            .with_nodelay(Some(true))
-            .with_keepalive(Some(KEEPALIVE))
-            .with_keepalive_interval(Some(BETWEEN_ASKING))
-            .with_keepalive_retries(Some(ASKED_AGAIN));
-        Ok((Self::Tcp { incoming, tls }, bound))
+        let incoming = keep_alive(TcpIncoming::from(listener).with_nodelay(Some(true)), silence);
+        Ok((Self::Tcp { incoming, tls, silence }, bound))
     }
 
     pub(super) async fn unix(path: &Path) -> Result<Self, StartError> {
@@ -108,14 +111,16 @@ impl Listener {
     /// The next connection. Cancel-safe.
     pub(super) async fn accept(&mut self) -> io::Result<Accepted> {
         match self {
-            Self::Tcp { incoming, tls } => {
+            Self::Tcp { incoming, tls, silence } => {
                 let stream = incoming.next().await.expect("a listener never ends")?;
                 let is_neighbour = stream.peer_addr()?.ip() == stream.local_addr()?.ip();
-                Ok(Accepted { tls: tls.clone(), ..Accepted::plain(stream, Peer { is_neighbour }) })
+                let presence = Some(Presence::watch(&stream, *silence)?);
+                Ok(Accepted { tls: tls.clone(), presence, ..Accepted::plain(stream, Peer { is_neighbour }) })
             }
             Self::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Accepted { io: Io::Unix(stream), tls: None, peer: Peer { is_neighbour: true } })
+                let peer = Peer { is_neighbour: true };
+                Ok(Accepted { io: Io::Unix(stream), tls: None, peer, presence: None })
             }
         }
     }
@@ -123,7 +128,7 @@ impl Listener {
 
 impl Accepted {
     pub(super) fn plain(io: impl ReadWrite + 'static, peer: Peer) -> Self {
-        Self { io: Io::Any(Box::new(io)), tls: None, peer }
+        Self { io: Io::Any(Box::new(io)), tls: None, peer, presence: None }
     }
 
     /// The connection, with TLS inside if that is how it is reached.

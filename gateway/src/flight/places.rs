@@ -45,7 +45,7 @@ impl Places {
                 scheme,
             });
         }
-        let (listener, address) = Listener::tcp(&config.listen, tls).await?;
+        let (listener, address) = Listener::tcp(&config.listen, tls, config.reader_timeout).await?;
         let own = advertise.unwrap_or_else(|| scheme.location(&advertised(address, hostname)));
         let mut listeners = vec![(format!("flight server {address}"), listener)];
         let mut nearby = Vec::new();

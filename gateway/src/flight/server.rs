@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::future::OptionFuture;
 use futures::stream::FuturesUnordered;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -27,6 +28,7 @@ use tracing::Instrument as _;
 use super::body::Body;
 use super::lend::{Lender, lend};
 use super::listener::{Accepted, Listener, Opened, Peer};
+use super::presence::Presence;
 
 /// A server that leaves waits this long for its last streams, then closes their connections.
 const LAST_STREAMS: Duration = Duration::from_secs(10);
@@ -76,13 +78,15 @@ where
     }
 }
 
-/// Serves one peer until it leaves, or the gateway does, or `patience` with its silence is over.
+/// Serves one peer until it leaves, or is gone without a word, or the gateway leaves, or `patience` with one that asks
+/// nothing is over.
 pub(super) async fn connection<S>(accepted: Accepted, service: S, drain: Drain, patience: Duration)
 where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Lender + 'static,
     S::Future: Send,
 {
-    let peer = accepted.peer;
+    let mut accepted = accepted;
+    let (peer, presence) = (accepted.peer, accepted.presence.take());
     let socket = match accepted.open().await {
         Ok(Opened::Http(socket)) => socket,
         Ok(Opened::Lend(stream)) => {
@@ -104,6 +108,7 @@ where
         .max_header_list_size(MAX_HEADERS_BYTES)
         .max_concurrent_streams(MAX_STREAMS);
     let mut connection = pin!(http.serve_connection(TokioIo::new(socket), service));
+    let mut gone = pin!(OptionFuture::from(presence.map(Presence::end)));
     let mut silence = pin!(tokio::time::sleep(patience));
     let (mut is_leaving, mut is_told) = (false, false);
     loop {
@@ -118,6 +123,7 @@ where
                 }
                 return;
             }
+            Some(()) = &mut gone => return,
             () = drain.begun(), if !is_leaving => {
                 is_leaving = true;
                 connection.as_mut().graceful_shutdown();

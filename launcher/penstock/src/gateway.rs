@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use penstock_gateway::config::{ConfigFile, DiskConfig};
 use penstock_gateway::{Config, Gateway};
+use penstock_launcher::job::parse_duration;
 use penstock_proto::TicketKey;
 
 use crate::tls::TlsOptions;
@@ -80,6 +82,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIRECTORY")]
     state: Option<String>,
 
+    /// How long the machine of a reader may answer nothing before its streams are closed. One that takes nothing, but
+    /// answers, is waited for [default: 2m].
+    #[arg(long, value_name = "TIME")]
+    reader_timeout: Option<String>,
+
     /// All of these from a YAML file; flags win over it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -138,6 +145,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
             cache_dir: args.cache_dir,
             cache_disk: args.cache_disk,
             state: args.state,
+            reader_timeout: args.reader_timeout,
         },
         file,
     )?;
@@ -165,6 +173,7 @@ struct Raw {
     cache_dir: Option<PathBuf>,
     cache_disk: Option<String>,
     state: Option<String>,
+    reader_timeout: Option<String>,
 }
 
 /// Flags over file over defaults.
@@ -190,6 +199,12 @@ fn resolve(flags: Raw, file: ConfigFile) -> anyhow::Result<Config> {
         config.ticket_key = TicketKey::from_file(&path)?;
     }
     config.state = flags.state.or(file.state);
+    if let Some(timeout) = flags.reader_timeout.or(file.reader_timeout) {
+        config.reader_timeout = parse_duration(&timeout)?;
+        if config.reader_timeout < Duration::from_secs(1) {
+            bail!("--reader-timeout {timeout} is too short: give at least 1s");
+        }
+    }
     if let Some(memory) = flags.memory.or(file.memory) {
         config.memory_bytes = size::parse(&memory).map_err(anyhow::Error::msg)?;
     }
@@ -248,6 +263,7 @@ mod tests {
             cache_dir: None,
             cache_disk: None,
             state: None,
+            reader_timeout: None,
         }
     }
 
