@@ -40,6 +40,8 @@ pub struct Config {
     pub fleet_interval: Duration,
     /// How long another gateway may send nothing of its lanes before they are decoded here.
     pub fleet_patience: Duration,
+    /// Until lanes of a gateway that failed are asked for again; twice as long each time, up to a minute.
+    pub fleet_pause: Duration,
     pub ticket_key: TicketKey,
     /// How long a ticket is good for.
     pub ticket_life: Duration,
@@ -76,6 +78,7 @@ impl Config {
             fleet_ca: None,
             fleet_interval: Duration::from_secs(5),
             fleet_patience: Duration::from_secs(30),
+            fleet_pause: Duration::from_secs(1),
             ticket_key: TicketKey::generate(),
             ticket_life: Duration::from_hours(24),
             memory_bytes: DEFAULT_MEMORY_BYTES,

@@ -30,7 +30,7 @@ use penstock_proto::loan::SCHEME;
 
 pub(crate) use self::link::Trust;
 use self::own::Own;
-pub(crate) use self::pull::{Puller, Wanted, fallen_back};
+pub(crate) use self::pull::{Puller, Wanted};
 pub(crate) use self::shares::Shares;
 pub use self::source::FleetError;
 use self::source::Source;

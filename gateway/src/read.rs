@@ -43,13 +43,13 @@ pub(crate) use self::hydrate::plain_schema;
 pub(crate) use self::mixed::MixedSteps;
 pub(crate) use self::need::{Need, block_bytes, part_rows};
 pub(crate) use self::passing::{Passing, passing, selected};
-pub(crate) use self::pulled::Pulled;
+pub(crate) use self::pulled::{Ask, Pulled};
 pub(crate) use self::reading::Reading;
 pub(crate) use self::scan::scan;
 pub(crate) use self::share::{Room, Share};
 pub(crate) use self::shared::{Shared, View};
 pub(crate) use self::source::Source;
-pub(crate) use self::steps::{Steps, with_valid};
+pub(crate) use self::steps::{Steps, pulled_bytes, with_valid};
 
 /// Why rows could not be read.
 #[derive(Debug, thiserror::Error)]

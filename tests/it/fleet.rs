@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use penstock_sidecar::TlsConfig as Trust;
 use penstock_tests::data::{self, Shape};
 use penstock_tests::process::Daemon;
-use penstock_tests::trainer::feed_ranks;
+use penstock_tests::trainer::{feed_ranks, open, read, read_some};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -18,6 +19,9 @@ const SHAPE: Shape = Shape { files: 4, rows_per_file: 4_500, row_group: 60, payl
 const WORLD: u32 = 2;
 const LENT: &str = "penstock_gateway_fleet_rows_total";
 const FALLEN_BACK: &str = "penstock_gateway_lanes_fallen_back_total";
+const PULLED_AGAIN: &str = "penstock_gateway_lanes_pulled_again_total";
+/// Between looks at what gateways count, a step each.
+const LOOK: Duration = Duration::from_millis(60);
 
 /// A data set, a key and a list for a fleet.
 struct Site {
@@ -164,6 +168,40 @@ fn trainers_do_not_notice_what_becomes_of_gateways_that_decode_for_each_other() 
     assert!(joined == expected, "joined");
     assert!(fleet.feed(|_| {}) == expected, "after one has joined");
     assert!(sum(&fleet.gateways[2..], LENT) > 0, "nothing was pulled from the one that joined");
+}
+
+#[test]
+fn lanes_of_an_owner_that_is_back_come_from_it_in_the_same_epoch() {
+    let site = Site::new();
+    let feed = json!({
+        "dataset": "d", "batch_size": 12, "seed": 3, "shuffle": "rows", "shuffle_bytes": 1 << 20, "lanes": 6,
+    });
+    let alone = site.start(1);
+    let expected = read(&open(&alone.socket, &feed, 1));
+    assert!(are_all(&ids_of(&expected, 0), SHAPE.rows()));
+    drop(alone);
+
+    let Fleet { gateways, socket, .. } = &mut site.start(3);
+    let consumer = open(socket, &feed, 1);
+    let mut fed = read_some(&consumer, 100);
+    assert!(sum(&gateways[2..], LENT) > 0, "nothing was pulled");
+    gateways[2].kill();
+    // Step by step, for what is read at once is over before anybody is back.
+    let mut read_until = |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            let step = read_some(&consumer, 1);
+            assert!(!step.is_empty(), "the epoch is over");
+            fed.extend(step);
+            thread::sleep(LOOK);
+        }
+    };
+    read_until(&|| sum(&gateways[..1], FALLEN_BACK) > 0);
+    gateways[2] = site.gateway(2);
+    read_until(&|| sum(&gateways[..1], PULLED_AGAIN) > 0);
+    let lent = sum(&gateways[2..], LENT);
+    fed.extend(read(&consumer));
+    assert!(fed == expected, "an owner is back");
+    assert!(sum(&gateways[2..], LENT) > lent, "nothing was pulled again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

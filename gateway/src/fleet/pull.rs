@@ -75,7 +75,6 @@ impl Puller {
                 pulled = puller.receive(&owner, wanted, &line) => pulled,
             };
             if let Err(error) = pulled {
-                fallen_back(lanes);
                 puller.gave_up(&owner, lanes, &error);
             }
         });
@@ -93,6 +92,7 @@ impl Puller {
         let answer = self.in_time(client.do_get(ticket)).await??.into_inner();
         let mut decoder = FlightDataDecoder::new(answer.map_err(FlightError::from));
         let mut place = Place { step: wanted.steps.start, rows: 0 };
+        let mut is_trusted = false;
         loop {
             // Only what is waited for is late.
             let Ok(room) = line.reserve().await else { return Ok(()) };
@@ -109,6 +109,10 @@ impl Puller {
                 }
                 break batch;
             };
+            if !is_trusted {
+                is_trusted = true;
+                self.trust_again(owner);
+            }
             metrics::counter!("penstock_gateway_pulled_bytes_total")
                 .increment(batch.get_array_memory_size() as u64);
             room.send(batch);
@@ -119,6 +123,13 @@ impl Puller {
         timeout(self.silence, awaited)
             .await
             .map_err(|_| Error::new(Code::Unreachable, format!("silent for {}s", self.silence.as_secs_f32())))
+    }
+
+    fn trust_again(&self, owner: &str) {
+        let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        if suspects.remove(owner).is_some() {
+            tracing::info!(owner, "lanes of another gateway come from it again");
+        }
     }
 
     /// Says it, once for all streams that meet the same.
@@ -134,11 +145,6 @@ impl Puller {
             tracing::debug!(owner, lanes, code, %error, "lanes of another gateway are decoded here");
         }
     }
-}
-
-/// Counts lanes that another gateway owns and this one decodes.
-pub(crate) fn fallen_back(lanes: u64) {
-    metrics::counter!("penstock_gateway_lanes_fallen_back_total").increment(lanes);
 }
 
 /// How far a pull has come.

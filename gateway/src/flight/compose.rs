@@ -4,6 +4,7 @@
 //! lane were decoded here, before another gateway is asked for any, so that whatever becomes of the others the
 //! stream needs no more than it has. What comes from them takes the place of what decoding would hold.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use penstock_proto::{Error, FeedRequest, Pull, Rank, Ticket, WorldSize};
@@ -15,9 +16,9 @@ use super::metrics::StreamMetrics;
 use super::resolve::Resolved;
 use super::served::Served;
 use super::stream::{Wanted, Work};
-use crate::fleet::{self, fallen_back};
-use crate::partition::StepShare;
-use crate::read::{Need, Pulled, Share, plain_schema};
+use crate::fleet;
+use crate::partition::{Partition, StepShare};
+use crate::read::{Ask, Need, Pulled, Share, plain_schema, pulled_bytes};
 
 /// Smaller messages of another gateway cost more than they hold.
 const LEAST_PULLED_BYTES: u64 = 16 << 10;
@@ -73,35 +74,60 @@ impl Gateway {
         metrics::counter!("penstock_gateway_lanes_owned_total").increment(own as u64);
         let mut pulled = Vec::with_capacity(elsewhere.len());
         for (owner, lanes) in elsewhere {
-            if !self.puller.can_ask(owner) {
-                fallen_back(lanes.len() as u64);
-                continue;
-            }
             let part = partition.of_lanes(&lanes).expect("a partition's own lanes");
-            // Of every lane two batches are paid for: for what is on its way, and for messages.
-            let room = need.batch_bytes.saturating_mul(2 * lanes.len() as u64);
-            let beside_the_way = room.saturating_sub(LEAST_WINDOW_BYTES) / PULLED_MESSAGES;
-            let part_bytes = (room / (PULLED_MESSAGES + 1)).min(beside_the_way);
-            let part_bytes = part_bytes.max(LEAST_PULLED_BYTES).min(self.config.part_bytes);
-            let ticket = Ticket {
-                request: FeedRequest { rank: Some(rank), compression: None, ..request.clone() },
-                expires_at: SystemTime::now() + self.config.ticket_life,
-                counts: resolved.planned.counts.clone(),
-                pull: Some(Pull { lanes: lanes.clone(), part_bytes }),
-            };
-            let wanted = fleet::Wanted {
-                ticket: self.config.ticket_key.seal(&ticket),
-                schema: plain_schema(resolved.planned.projection.schema()),
-                epoch: request.epoch,
-                steps: request.start_step..part.steps(),
-                rows_per_step: part.rows_per_step(),
-                lanes: lanes.len() as u64,
-                window: u32::try_from(part_bytes).unwrap_or(u32::MAX >> 1),
-            };
-            metrics::counter!("penstock_gateway_lanes_pulled_total").increment(lanes.len() as u64);
-            pulled.push(Pulled::new(lanes, self.puller.pull(owner, wanted)));
+            let (first, steps, pause) = (request.start_step, part.steps(), self.config.fleet_pause);
+            let can_ask = self.puller.can_ask(owner);
+            let ask = self.ask(resolved, rank, need, owner, (&lanes, &part));
+            pulled.push(if can_ask {
+                metrics::counter!("penstock_gateway_lanes_pulled_total").increment(lanes.len() as u64);
+                Pulled::new(lanes, first, steps, pause, ask)
+            } else {
+                Pulled::later(lanes, first, steps, pause, ask)
+            });
         }
         Ok(pulled)
+    }
+
+    /// A way to send for some of a rank's lanes, which are a `part` of its partition.
+    fn ask(
+        &self,
+        resolved: &Resolved,
+        rank: Rank,
+        need: &Need,
+        owner: &str,
+        (lanes, part): (&[u32], &Partition),
+    ) -> Ask {
+        // Of every lane two batches are paid for: for what is on its way, and for messages.
+        let room = pulled_bytes(need, lanes.len());
+        let beside_the_way = room.saturating_sub(LEAST_WINDOW_BYTES) / PULLED_MESSAGES;
+        let part_bytes = (room / (PULLED_MESSAGES + 1)).min(beside_the_way);
+        let part_bytes = part_bytes.max(LEAST_PULLED_BYTES).min(self.config.part_bytes);
+        let request = FeedRequest { rank: Some(rank), compression: None, ..resolved.request.clone() };
+        let pull = Pull { lanes: lanes.to_vec(), part_bytes };
+        let (key, life) = (self.config.ticket_key.clone(), self.config.ticket_life);
+        let counts = resolved.planned.counts.clone();
+        let schema = plain_schema(resolved.planned.projection.schema());
+        let (steps, rows_per_step) = (part.steps(), part.rows_per_step());
+        let window = u32::try_from(part_bytes).unwrap_or(u32::MAX >> 1);
+        let (puller, owner) = (Arc::clone(&self.puller), owner.to_owned());
+        Box::new(move |first| {
+            let ticket = Ticket {
+                request: FeedRequest { start_step: first, ..request.clone() },
+                expires_at: SystemTime::now() + life,
+                counts: counts.clone(),
+                pull: Some(pull.clone()),
+            };
+            let wanted = fleet::Wanted {
+                ticket: key.seal(&ticket),
+                schema: Arc::clone(&schema),
+                epoch: request.epoch,
+                steps: first..steps,
+                rows_per_step,
+                lanes: pull.lanes.len() as u64,
+                window,
+            };
+            puller.pull(&owner, wanted)
+        })
     }
 }
 

@@ -37,6 +37,11 @@ pub(crate) fn describe() {
         Unit::Count,
         "Lanes decoded here though another gateway owns them"
     );
+    describe_counter!(
+        "penstock_gateway_lanes_pulled_again_total",
+        Unit::Count,
+        "Lanes that had fallen back and come from their owners again"
+    );
     describe_counter!("penstock_gateway_pulled_bytes_total", Unit::Bytes, "Bytes that came from owners");
     describe_counter!("penstock_gateway_fleet_rows_total", Unit::Count, "Rows sent to other gateways");
     describe_counter!("penstock_gateway_fleet_bytes_total", Unit::Bytes, "Bytes sent to other gateways");

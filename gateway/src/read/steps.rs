@@ -3,7 +3,7 @@
 //! In: a source, a partition and the step to begin with. Out: for every step its parts, rows in order.
 //! The promise: every row of the partition from that step on, once; each part is at most as many rows as
 //! [`Need::part_rows`](super::Need::part_rows), or as are asked for. Lanes that come from another gateway are decoded
-//! here from the row on that did not come.
+//! here from the row on that did not come, until they come again from the beginning of a step.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use super::lane::{Lane, Turns};
 use super::pulled::Pulled;
 use super::rows::Stripe;
 use super::source::Area;
-use super::{ReadError, Source};
+use super::{Need, ReadError, Source};
 use crate::partition::{Partition, Piece, RemainderShare, StepShare};
 
 /// A rank's walk through an epoch. Dropping it ends all that was decoding ahead.
@@ -31,7 +31,7 @@ pub(crate) struct Steps {
     pad: bool,
     /// In the order of the partition's lanes; once the remainder is reached, that alone.
     lanes: Vec<Origin>,
-    /// What [`Origin::Elsewhere`] points at.
+    /// What [`Origin::Elsewhere`] points at, and lanes that came from elsewhere once.
     pulled: Vec<Pulled>,
     tasks: JoinSet<()>,
     /// Of the lanes that are read here.
@@ -69,7 +69,8 @@ impl Steps {
         let schema = if pad { with_valid(source.schema()) } else { Arc::clone(source.schema()) };
         let mut tasks = JoinSet::new();
         let turns = Turns::new(source.share().spare_windows());
-        let elsewhere = |lane| pulled.iter().position(|of| of.lanes().binary_search(&lane).is_ok());
+        let elsewhere =
+            |lane| pulled.iter().position(|of| of.is_coming() && of.lanes().binary_search(&lane).is_ok());
         let lanes = match partition.step(first) {
             Some(StepShare::Lanes(pieces)) => pieces
                 .into_iter()
@@ -210,6 +211,7 @@ impl Steps {
     /// is being taken from and has come up to `position`; those before it gave their rows of this step, those
     /// behind it did not.
     fn decode_here(&mut self, pulled: usize, place: usize, position: u64) {
+        self.pulled[pulled].fall_back(self.step);
         for other in 0..self.lanes.len() {
             if !matches!(self.lanes[other], Origin::Elsewhere(of) if of == pulled) {
                 continue;
@@ -225,7 +227,24 @@ impl Steps {
         }
     }
 
+    /// Decodes lanes here no more that come from elsewhere again from this step on.
+    fn pull_again(&mut self) {
+        let share = self.source.share();
+        for (place, pulled) in self.pulled.iter_mut().enumerate() {
+            let bytes = pulled_bytes(share.need(), pulled.lanes().len());
+            if !pulled.is_back(self.step, || share.room_to_lend(bytes)) {
+                continue;
+            }
+            for (lane, origin) in self.partition.lanes().zip(&mut self.lanes) {
+                if pulled.lanes().binary_search(&lane).is_ok() {
+                    *origin = Origin::Elsewhere(place);
+                }
+            }
+        }
+    }
+
     fn begin(&mut self) -> Option<Current> {
+        self.pull_again();
         let share = self.partition.step(self.step)?;
         let (rows, valid_rows) = (share.rows(), share.valid_rows());
         let pieces = match share {
@@ -250,6 +269,11 @@ impl Steps {
             share.picks().map(|row| u32::try_from(row).expect("a batch has below 2^32 rows")).collect();
         Lane::picked(&self.source, &mut self.tasks, positions, picks)
     }
+}
+
+/// What so many lanes may hold that come from elsewhere: of each two batches.
+pub(crate) fn pulled_bytes(need: &Need, lanes: usize) -> u64 {
+    need.batch_bytes.saturating_mul(2 * lanes as u64)
 }
 
 /// Reads a lane, of which `piece` is wanted of `step`, beginning at the position `from` of it.
