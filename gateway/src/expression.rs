@@ -1,9 +1,9 @@
 //! SQL expressions over a dataset's columns: filters, and columns that are computed.
 //!
 //! In: a text and the dataset's schema. Out: a typed [`Expression`] that is evaluated over record batches, or
-//! a refusal that says where in the text and what to write instead. The promise: evaluation never fails for
-//! what a row holds, so that a plan that counted rows stays true; what cannot be computed is NULL. Pruning
-//! never contradicts evaluation. It knows no file, no plan and no thread.
+//! a refusal that says where in the text and what to write instead. The promise: what a row holds makes evaluation fail
+//! by a CAST alone, and by the same rows always, so that a plan that counted rows stays true; what else cannot be
+//! computed is NULL. Pruning never contradicts evaluation. It knows no file, no plan and no thread.
 //!
 //! The grammar and what it means is listed in `gateway/expressions.md`.
 
@@ -30,7 +30,7 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::error::ArrowError;
 
-pub use self::error::ExpressionError;
+pub use self::error::{ExpressionError, Uncast};
 use self::evaluate::evaluate;
 use self::kind::Kind;
 pub(crate) use self::prune::{Bounds, ColumnBounds, OneOf, Verdict};
@@ -107,7 +107,7 @@ impl Expression {
     /// A value for every row.
     ///
     /// # Errors
-    /// When the rows are not of the schema it was read for; never for a value.
+    /// When the rows are not of the schema it was read for, or a CAST is not possible for a value ([`Uncast`]).
     pub(crate) fn evaluate(&self, input: Input<'_>) -> Result<ArrayRef, ArrowError> {
         if let Some(place) = self.plain_column() {
             return input.column(place).cloned();
@@ -142,7 +142,7 @@ impl Predicate {
     /// Which rows pass: those for which it is true, neither false nor NULL.
     ///
     /// # Errors
-    /// When the rows are not of the schema it was read for; never for a value.
+    /// When the rows are not of the schema it was read for, or a CAST is not possible for a value ([`Uncast`]).
     pub(crate) fn passes(&self, input: Input<'_>) -> Result<BooleanBuffer, ArrowError> {
         let rows = input.batch.num_rows();
         let values = evaluate(&self.0.root, input)?.spread(rows)?;

@@ -29,9 +29,12 @@ mod spent;
 mod steps;
 mod walked;
 
+use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use penstock_proto::Code;
 
+use crate::dataset::File;
+use crate::expression::Uncast;
 use crate::store::StoreError;
 
 pub(crate) use self::cache::{Content, Disk, describe};
@@ -78,8 +81,10 @@ pub(crate) enum ReadError {
          run one release in the whole fleet, remove the counts below --state, and ask for the feed again"
     )]
     Counted { file: String, row_group: usize, expected: u64, found: u64 },
+    #[error("{file}, row group {row_group}")]
+    Value { file: String, row_group: usize, source: Uncast },
     #[error("rows could not be put together")]
-    Gather(#[source] arrow::error::ArrowError),
+    Gather(#[source] ArrowError),
     #[error(transparent)]
     Panicked(#[from] Panicked),
     #[error(transparent)]
@@ -99,6 +104,14 @@ impl ReadError {
         }
     }
 
+    /// What was computed of a file's rows and is not to be had.
+    pub(crate) fn computed(file: &File, row_group: usize, error: ArrowError) -> Self {
+        match Uncast::of(&error) {
+            Some(source) => Self::Value { file: file.to_string(), row_group, source: source.clone() },
+            None => Self::Gather(error),
+        }
+    }
+
     /// The code under which it travels.
     pub(crate) fn code(&self) -> Code {
         match self {
@@ -106,6 +119,7 @@ impl ReadError {
             Self::Changed { .. } => Code::SnapshotGone,
             Self::Beyond { .. } | Self::Damaged { .. } | Self::Rows { .. } => Code::BadFile,
             Self::Unsupported { .. } => Code::Unsupported,
+            Self::Value { .. } => Code::InvalidFeed,
             Self::NoRoom(error) => error.code,
             Self::Counted { .. } | Self::Gather(_) | Self::Panicked(_) | Self::Lane => Code::Internal,
         }

@@ -106,9 +106,10 @@ impl Counter {
         let file = &snapshot.files[*file as usize];
         let _lease = self.lease(snapshot, block, &columns.leaves(&file.footer), "the texts of codes").await?;
         let rows = selected(std::slice::from_ref(rows));
-        let mask = columns.mask(&file.footer);
+        let (mask, of, row_group) = (columns.mask(&file.footer), file.clone(), *row_group as usize);
         let look = move |(): &mut (), decoded: &RecordBatch| -> Result<(), ReadError> {
-            let texts = columns.arrange(decoded).map_err(ReadError::Gather)?;
+            let texts = columns.arrange(decoded);
+            let texts = texts.map_err(|error| ReadError::computed(&of, row_group, error))?;
             for (place, column) in texts.columns().iter().enumerate() {
                 let column = views(column).map_err(ReadError::Gather)?;
                 // Most rows repeat a text of their own batch: others are held up for few.
@@ -117,7 +118,7 @@ impl Counter {
             }
             Ok(())
         };
-        let scanned = scan(file, *row_group as usize, mask, rows, (), look).await;
+        let scanned = scan(file, row_group, mask, rows, (), look).await;
         scanned.map_err(|e| Error::chain(e.code(), &e))
     }
 }

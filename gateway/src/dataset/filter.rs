@@ -49,7 +49,7 @@ impl Filter {
     /// Which rows of a batch pass that was decoded through [`mask`](Self::mask).
     ///
     /// # Errors
-    /// When the batch is not of that mask.
+    /// When the batch is not of that mask, or a CAST is not possible for a value.
     pub(crate) fn passes(&self, decoded: &RecordBatch) -> Result<BooleanBuffer, ArrowError> {
         self.predicate.passes(Input { batch: decoded, places: self.predicate.columns() })
     }

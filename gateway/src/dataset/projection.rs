@@ -183,7 +183,7 @@ impl Projection {
     /// schema, and computes what is not decoded. Copies nothing else.
     ///
     /// # Errors
-    /// When the batch is not of this projection.
+    /// When the batch is not of this projection, or a CAST is not possible for a value.
     pub fn arrange(&self, decoded: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let input = Input { batch: decoded, places: &self.decoded };
         let columns = self.columns.iter().map(|column| column.of(input)).collect::<Result<Vec<_>, _>>()?;

@@ -6,11 +6,13 @@ use arrow::array::types::{
     Float64Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt64Type,
 };
-use arrow::array::{ArrayRef, AsArray as _};
+use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::error::ArrowError;
+use arrow::util::display::array_value_to_string;
 
+use super::error::Uncast;
 use super::kind::Kind;
 use super::values::{Values, map};
 
@@ -45,6 +47,18 @@ pub(super) fn load(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
+/// Whether a CAST gives a value for every value.
+pub(super) fn loses_none(from: &Kind, to: &DataType) -> bool {
+    match (from, to) {
+        (Kind::Other(_), _) => false,
+        (_, DataType::Utf8) => true,
+        (Kind::Bool, _) | (Kind::Int | Kind::Unsigned | Kind::Double, DataType::Float64 | DataType::Boolean) => true,
+        (Kind::Int | Kind::Unsigned | Kind::Double, DataType::Float32) => true,
+        (Kind::Int, DataType::Int64) | (Kind::Unsigned, DataType::UInt64) => true,
+        _ => false,
+    }
+}
+
 /// Whether a CAST leads from one kind to the other.
 pub(super) fn can_cast(from: &Kind, to: &Kind) -> bool {
     let is_plain = |kind: &Kind| kind.is_number() || *kind == Kind::Bool;
@@ -59,10 +73,23 @@ pub(super) fn can_cast(from: &Kind, to: &Kind) -> bool {
     }
 }
 
-/// CAST: to a type, then back to what its kind is computed in.
-pub(super) fn cast(values: &Values, to: &DataType) -> Result<Values, ArrowError> {
+/// CAST: to a type, then back to what its kind is computed in. If it is `strict` a value that is lost is an
+/// [`Uncast`] error.
+pub(super) fn cast(values: &Values, to: &DataType, strict: Option<&str>) -> Result<Values, ArrowError> {
     let narrow = narrow(&values.array, to)?;
+    if let Some(written) = strict
+        && let Some(row) = lost(&values.array, &narrow)
+    {
+        let value = array_value_to_string(&values.array, row)?;
+        return Err(ArrowError::ExternalError(Box::new(Uncast::new(written, &value))));
+    }
     Ok(Values { array: load(&narrow)?, is_scalar: values.is_scalar })
+}
+
+/// The first row that has a value no more.
+fn lost(before: &ArrayRef, after: &ArrayRef) -> Option<usize> {
+    let (before, after) = (before.logical_nulls(), after.logical_nulls()?);
+    (0..after.len()).find(|&row| after.is_null(row) && before.as_ref().is_none_or(|nulls| nulls.is_valid(row)))
 }
 
 /// Values in the type that is wanted; what it cannot hold is NULL.

@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use arrow::error::ArrowError;
+
+/// Of a value that is told.
+const MOST_LETTERS: usize = 60;
+
 /// A place in a text, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct At {
@@ -36,12 +41,42 @@ pub enum ExpressionError {
     Mismatch { at: At, what: String, left: String, right: String },
     #[error("at {at}: {text:?} is no {kind}: write it like {example}")]
     Literal { at: At, text: String, kind: String, example: &'static str },
+    #[error("at {at}: {uncast}")]
+    Uncast { at: At, uncast: Uncast },
     #[error("it gives {kind}, not a condition: compare it with something, as in x > 3")]
     NoCondition { kind: String },
     #[error("{text:?} has no name: write {text} AS NAME")]
     Unnamed { text: String },
     #[error("it gives {kind}, which no column can hold: say its type by CAST(… AS …)")]
     NoType { kind: String },
+}
+
+/// A value that a CAST cannot make another type's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("CAST({written}) is not possible for {value:?}: write TRY_CAST({written}), which gives NULL for what is no such value")]
+pub struct Uncast {
+    /// `x AS TYPE`.
+    written: String,
+    /// Its first letters.
+    value: String,
+}
+
+impl Uncast {
+    pub(super) fn new(written: &str, value: &str) -> Self {
+        let mut shown: String = value.chars().take(MOST_LETTERS).collect();
+        if shown.len() < value.len() {
+            shown.push('…');
+        }
+        Self { written: written.to_owned(), value: shown }
+    }
+
+    /// What is behind an error of Arrow's, if it is that.
+    pub(crate) fn of(error: &ArrowError) -> Option<&Self> {
+        match error {
+            ArrowError::ExternalError(inner) => inner.downcast_ref(),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for At {

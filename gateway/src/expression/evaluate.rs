@@ -1,15 +1,18 @@
 //! A typed tree over record batches, by Arrow's kernels where they do what SQL says.
 //!
 //! Three-valued logic throughout; what a row's values do not allow (an integer beyond 64 bits, a division of
-//! integers by zero, a text that is no number) is NULL, and no error.
+//! integers by zero) is NULL, and no error, but for what a CAST loses. Of conditions and cases that may meet that, those
+//! on the right are computed only for rows that those on the left leave open.
 
 use std::sync::Arc;
 
 use arrow::array::types::{Float64Type, Int64Type, UInt64Type};
-use arrow::array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray as _, BooleanArray, NullArray};
+use arrow::array::{
+    Array as _, ArrayRef, ArrowPrimitiveType, AsArray as _, BooleanArray, NullArray, UInt64Array,
+};
 use arrow::compute::kernels::comparison::{ilike, like};
 use arrow::compute::kernels::zip::zip;
-use arrow::compute::{and_kleene, is_null, not, or_kleene};
+use arrow::compute::{and, and_kleene, filter_record_batch, is_null, not, or_kleene, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
@@ -29,6 +32,12 @@ pub(super) fn evaluate(node: &Node, input: Input<'_>) -> Result<Values, ArrowErr
             let condition = evaluate(condition, input)?;
             let made = not(condition.array.as_boolean())?;
             condition.like(made)
+        }
+        Node::And(conditions) if conditions.iter().any(Node::may_refuse) => {
+            in_turn(conditions, input, and_kleene, |made| not(&truths(&not(made)?)))?
+        }
+        Node::Or(conditions) if conditions.iter().any(Node::may_refuse) => {
+            in_turn(conditions, input, or_kleene, |made| not(&truths(made)))?
         }
         Node::And(conditions) => joined(conditions, input, and_kleene)?,
         Node::Or(conditions) => joined(conditions, input, or_kleene)?,
@@ -59,7 +68,8 @@ pub(super) fn evaluate(node: &Node, input: Input<'_>) -> Result<Values, ArrowErr
             }
         }
         Node::Convert { value, to } => cast::convert(&evaluate(value, input)?, to)?,
-        Node::Cast { value, to } => cast::cast(&evaluate(value, input)?, to)?,
+        Node::Cast { value, to, strict } => cast::cast(&evaluate(value, input)?, to, strict.as_deref())?,
+        Node::Case { whens, otherwise } if node.may_refuse() => case_in_turn(whens, otherwise, input)?,
         Node::Case { whens, otherwise } => case(whens, otherwise, input)?,
         Node::Call { function, arguments } => {
             let values =
@@ -122,6 +132,57 @@ fn case(whens: &[(Node, Node)], otherwise: &Node, input: Input<'_>) -> Result<Va
         made = zip(&mask, &result.spread(rows)?, &made)?;
     }
     Ok(Values { array: made, is_scalar })
+}
+
+/// Conditions, each for the rows that those before it leave `open`.
+fn in_turn(
+    conditions: &[Node],
+    input: Input<'_>,
+    by: Kleene,
+    open: impl Fn(&BooleanArray) -> Result<BooleanArray, ArrowError>,
+) -> Result<Values, ArrowError> {
+    let mut made: Option<BooleanArray> = None;
+    for condition in conditions {
+        made = Some(match made {
+            None => evaluate(condition, input)?.spread(input.batch.num_rows())?.as_boolean().clone(),
+            Some(made) => by(&made, only(condition, input, &open(&made)?)?.as_boolean())?,
+        });
+    }
+    let made = made.expect("there are conditions of which one may refuse");
+    Ok(Values { array: Arc::new(made), is_scalar: false })
+}
+
+/// Cases, each for the rows that those before it leave open.
+fn case_in_turn(
+    whens: &[(Node, Node)],
+    otherwise: &Node,
+    input: Input<'_>,
+) -> Result<Values, ArrowError> {
+    let mut open = BooleanArray::from(vec![true; input.batch.num_rows()]);
+    let mut results = Vec::with_capacity(whens.len());
+    for (condition, result) in whens {
+        let met = only(condition, input, &open)?;
+        let met = and(&open, &truths(met.as_boolean()))?;
+        open = and(&open, &not(&met)?)?;
+        results.push((only(result, input, &met)?, met));
+    }
+    let mut made = only(otherwise, input, &open)?;
+    for (result, met) in results {
+        made = zip(&met, &result, &made)?;
+    }
+    Ok(Values { array: made, is_scalar: false })
+}
+
+/// The values of some rows. Of a node that may refuse what a row holds those of the others are not computed, but NULL.
+fn only(node: &Node, input: Input<'_>, rows: &BooleanArray) -> Result<ArrayRef, ArrowError> {
+    if !node.may_refuse() {
+        return evaluate(node, input)?.spread(rows.len());
+    }
+    let batch = filter_record_batch(input.batch, rows)?;
+    let values = evaluate(node, Input { batch: &batch, ..input })?.spread(batch.num_rows())?;
+    let mut next = 0..;
+    let places: UInt64Array = rows.values().iter().map(|is_wanted| is_wanted.then(|| next.next()).flatten()).collect();
+    take(&values, &places, None)
 }
 
 impl Set {

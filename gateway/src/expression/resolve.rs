@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Schema};
 use sqlparser::ast::{BinaryOperator, Expr, Ident, InTarget, Spanned as _, UnaryOperator};
 
 use super::compare::Comparison;
-use super::error::At;
+use super::error::{At, Uncast};
 use super::evaluate::evaluate;
 use super::functions::Function;
 use super::kind::Kind;
@@ -41,7 +41,7 @@ impl Resolver<'_> {
         if self.depth == MAX_DEPTH {
             return Err(ExpressionError::TooDeep { at: at(parsed), most: MAX_DEPTH });
         }
-        Self { depth: self.depth + 1, ..self }.inside(parsed).map(folded)
+        Self { depth: self.depth + 1, ..self }.inside(parsed).and_then(|typed| folded(typed, at(parsed)))
     }
 
     fn inside(self, parsed: &Expr) -> Result<Typed, ExpressionError> {
@@ -254,14 +254,18 @@ fn negated(is_negated: bool, typed: Typed) -> Typed {
 }
 
 /// A constant, computed once.
-fn folded(typed: Typed) -> Typed {
+fn folded(typed: Typed, at: At) -> Result<Typed, ExpressionError> {
     if matches!(typed.node, Node::Literal(_)) || !typed.node.is_constant() {
-        return typed;
+        return Ok(typed);
     }
     let nothing = RecordBatch::new_empty(Arc::new(Schema::empty()));
     match evaluate(&typed.node, Input { batch: &nothing, places: &[] }) {
-        Ok(values) if values.is_scalar => Typed { node: Node::Literal(values.array), ..typed },
-        _ => typed,
+        Ok(values) if values.is_scalar => Ok(Typed { node: Node::Literal(values.array), ..typed }),
+        Err(error) => match Uncast::of(&error) {
+            Some(uncast) => Err(ExpressionError::Uncast { at, uncast: uncast.clone() }),
+            None => Ok(typed),
+        },
+        Ok(_) => Ok(typed),
     }
 }
 

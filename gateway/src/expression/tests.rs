@@ -152,11 +152,48 @@ fn what_cannot_be_computed_is_null() {
     check("i / 2", "0.5 | -1.5 | - | 4.611686018427388e18 | 4503599627370496.0");
     check("1 / n", "0.2 | -0.0078125 | inf | 0.007874015748031496 | -");
     check("u + 0", "0 | - | - | 7 | -");
-    check("CAST(s AS INTEGER)", "- | - | - | - | -");
-    check("CAST(f AS BIGINT)", "1 | - | 0 | - | 9007199254740992");
-    check("CAST(n AS TINYINT UNSIGNED)", "5 | - | 0 | 127 | -");
+    check("TRY_CAST(s AS INTEGER)", "- | - | - | - | -");
+    check("TRY_CAST(f AS BIGINT)", "1 | - | 0 | - | 9007199254740992");
+    check("SAFE_CAST(n AS TINYINT UNSIGNED)", "5 | - | 0 | 127 | -");
     check("TRY_CAST('12' AS SMALLINT) + 0", "12 | 12 | 12 | 12 | 12");
     check("abs(i - 9223372036854775807 - 4)", "- | - | - | 4 | 9214364837600034818");
+}
+
+#[test]
+fn a_cast_refuses_what_it_would_lose() {
+    let refused = |text: &str| {
+        let rows = rows();
+        let places: Vec<usize> = (0..rows.num_columns()).collect();
+        let expression = Expression::parse(&format!("{text} AS x"), &rows.schema()).unwrap();
+        let error = expression.evaluate(Input { batch: &rows, places: &places }).unwrap_err();
+        Uncast::of(&error).unwrap_or_else(|| panic!("{text}: {error}")).to_string()
+    };
+    insta::assert_snapshot!(
+        [
+            "CAST(s AS INTEGER)", "i::SMALLINT + 1", "coalesce(CAST(f AS BIGINT), 0)", "CAST(n AS TINYINT UNSIGNED)",
+            "CAST(raw AS TEXT)", "CAST(s || s || s || s || s || s || s || s || s || s || s || s || s AS DATE)",
+        ]
+        .map(refused)
+        .join("\n"), @"");
+    // Where nothing is lost, nothing is refused; NULL stays what it is.
+    check("CAST(n AS SMALLINT)", "5 | -128 | 0 | 127 | -");
+    check("CAST(CAST(i AS TEXT) AS BIGINT)", "1 | -3 | - | 9223372036854775807 | 9007199254740993");
+    check("CAST(nullif(s, s) AS INTEGER)", "- | - | - | - | -");
+}
+
+#[test]
+fn what_is_decided_already_is_not_cast() {
+    let digits = "starts_with(s, '1')";
+    assert_eq!(passing(&format!("{digits} AND CAST(s AS INTEGER) > 1")), "");
+    assert_eq!(passing(&format!("NOT {digits} OR CAST(s AS INTEGER) > 1")), "0134");
+    // Of NULL and another condition nothing is decided.
+    assert_eq!(passing("i = -3 AND b IS NULL AND CAST(s AS INTEGER) = 1"), "");
+    check(
+        "CASE WHEN i > 1 THEN CAST(n AS SMALLINT UNSIGNED) WHEN b THEN 7 WHEN i < 0 THEN -1 ELSE CAST(s AS INTEGER) END",
+        "7 | -1 | - | 127 | -",
+    );
+    check("CASE WHEN TRUE THEN 1 ELSE CAST(s AS INTEGER) END", "1 | 1 | 1 | 1 | 1");
+    check("CASE WHEN NULL THEN CAST(s AS INTEGER) ELSE n END", "5 | -128 | 0 | 127 | -");
 }
 
 #[test]
@@ -217,7 +254,7 @@ fn functions_of_texts() {
 fn functions_of_any_kind() {
     check("coalesce(f, i, 7)", "1.5 | NaN | -0.0 | 9.223372036854776e18 | 9007199254740992.0");
     check("coalesce(s, '?')", "apple |  Äpfel  | ? |  | banana");
-    check("CAST(raw AS TEXT)", "apple | - | - |  | x");
+    check("TRY_CAST(raw AS TEXT)", "apple | - | - |  | x");
     check("nullif(n, 0)", "5 | -128 | - | 127 | -");
     check("CASE WHEN i > 1 THEN 'many' WHEN i = 1 THEN 'one' END", "one | - | - | many | many");
     check("CASE n WHEN 5 THEN 1 WHEN 127 THEN 2 ELSE f END", "1.0 | NaN | -0.0 | 2.0 | 9007199254740992.0");

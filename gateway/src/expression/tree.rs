@@ -1,6 +1,7 @@
 //! A typed expression as a tree: every operand has the kind that its operator computes with.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -49,6 +50,8 @@ pub(super) enum Node {
     Cast {
         value: Box<Node>,
         to: DataType,
+        /// What stands in the brackets of a CAST that refuses values; without, they become NULL.
+        strict: Option<Arc<str>>,
     },
     /// Conditions and what they give, all of one kind.
     Case {
@@ -91,8 +94,8 @@ impl Typed {
         Self { node, kind, cast: None }
     }
 
-    pub(super) fn cast(value: Self, to: DataType, kind: Kind) -> Self {
-        let node = Node::Cast { value: Box::new(value.node), to: to.clone() };
+    pub(super) fn cast(value: Self, to: DataType, kind: Kind, strict: Option<Arc<str>>) -> Self {
+        let node = Node::Cast { value: Box::new(value.node), to: to.clone(), strict };
         Self { node, kind, cast: Some(to) }
     }
 
@@ -122,28 +125,43 @@ impl Typed {
 
 impl Node {
     pub(super) fn visit_columns(&self, visit: &mut impl FnMut(usize)) {
+        self.visit(&mut |node| {
+            if let Self::Column(place) = node {
+                visit(*place);
+            }
+        });
+    }
+
+    /// Whether a row's values may be refused.
+    pub(super) fn may_refuse(&self) -> bool {
+        let mut may_refuse = false;
+        self.visit(&mut |node| may_refuse |= matches!(node, Self::Cast { strict: Some(_), .. }));
+        may_refuse
+    }
+
+    fn visit(&self, visit: &mut impl FnMut(&Self)) {
+        visit(self);
         match self {
-            Self::Column(place) => visit(*place),
-            Self::Literal(_) => {}
-            Self::Not(node) | Self::IsNull(node) | Self::Negate(node) => node.visit_columns(visit),
+            Self::Column(_) | Self::Literal(_) => {}
+            Self::Not(node) | Self::IsNull(node) | Self::Negate(node) => node.visit(visit),
             Self::Convert { value, .. } | Self::Cast { value, .. } | Self::In { value, .. } => {
-                value.visit_columns(visit);
+                value.visit(visit);
             }
             Self::And(nodes) | Self::Or(nodes) | Self::Call { arguments: nodes, .. } => {
-                nodes.iter().for_each(|node| node.visit_columns(visit));
+                nodes.iter().for_each(|node| node.visit(visit));
             }
             Self::Compare { left, right, .. }
             | Self::Arithmetic { left, right, .. }
             | Self::Like { value: left, pattern: right, .. } => {
-                left.visit_columns(visit);
-                right.visit_columns(visit);
+                left.visit(visit);
+                right.visit(visit);
             }
             Self::Case { whens, otherwise } => {
                 for (condition, result) in whens {
-                    condition.visit_columns(visit);
-                    result.visit_columns(visit);
+                    condition.visit(visit);
+                    result.visit(visit);
                 }
-                otherwise.visit_columns(visit);
+                otherwise.visit(visit);
             }
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::compute::concat_batches;
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use metrics::gauge;
 use parquet::errors::ParquetError;
@@ -22,6 +23,7 @@ use super::passing::selected;
 use super::source::Place;
 use super::{ReadError, Source, cpu, fetch};
 use crate::compact::compact;
+use crate::expression::Uncast;
 
 /// A block being decoded.
 pub(super) struct Reader {
@@ -43,6 +45,16 @@ enum Broken {
     Page(ParquetError),
     /// Something that says itself what.
     Elsewhere(ReadError),
+}
+
+impl Broken {
+    /// A value is not what is to be made of it; anything else comes of a page.
+    fn computed(source: &Source, place: &Place, error: ArrowError) -> Self {
+        match Uncast::of(&error) {
+            Some(_) => Self::Elsewhere(ReadError::computed(source.file(place), place.row_group, error)),
+            None => Self::Page(error.into()),
+        }
+    }
 }
 
 /// Rows of a chunk, as a decoder gives them.
@@ -127,17 +139,17 @@ impl Reader {
     ) -> Result<(Self, Pieces), Broken> {
         self.left.take().into_iter().for_each(|rest| self.left = pieces.add(rest));
         loop {
-            let (of, asked) = (Arc::clone(source), Instant::now());
+            let (of, at, asked) = (Arc::clone(source), place.clone(), Instant::now());
             let job = cpu::run(move || {
                 let began = cpu_seconds();
-                let needed = self.decode(&of, &mut pieces);
+                let needed = self.decode(&of, &at, &mut pieces);
                 gauge!("penstock_gateway_decode_cpu_seconds_total").increment(cpu_seconds() - began);
                 (self, pieces, needed)
             });
             let needed;
             (self, pieces, needed) = job.await.map_err(|panic| Broken::Page(panicked(panic)))?;
             self.effort.decode += asked.elapsed();
-            let Some(ranges) = needed.map_err(Broken::Page)? else { return Ok((self, pieces)) };
+            let Some(ranges) = needed? else { return Ok((self, pieces)) };
             let asked = Instant::now();
             let bytes = come(self.coming.take(), source, place, &ranges).await.map_err(Broken::Elsewhere)?;
             self.effort.store += asked.elapsed();
@@ -149,14 +161,18 @@ impl Reader {
     fn decode(
         &mut self,
         source: &Source,
+        place: &Place,
         pieces: &mut Pieces,
-    ) -> Result<Option<Vec<Range<u64>>>, ParquetError> {
+    ) -> Result<Option<Vec<Range<u64>>>, Broken> {
         while pieces.are_wanted() {
-            match self.decoder.next()? {
+            match self.decoder.next().map_err(Broken::Page)? {
                 Next::Needs(ranges) => return Ok(Some(ranges)),
                 Next::Rows(batch) if batch.num_rows() == 0 => {}
                 // Views of pages would keep them.
-                Next::Rows(batch) => self.left = pieces.add(compact(&source.arrange(&batch)?)?),
+                Next::Rows(batch) => {
+                    let arranged = source.arrange(&batch).and_then(|batch| compact(&batch));
+                    self.left = pieces.add(arranged.map_err(|error| Broken::computed(source, place, error))?);
+                }
                 Next::Done => break,
             }
         }

@@ -87,9 +87,11 @@ pub(crate) async fn passing(
         return constant(filter, count);
     }
     let mask = filter.mask(&file.footer);
-    let filter = Arc::clone(filter);
+    let (filter, of) = (Arc::clone(filter), file.clone());
     let look = move |passes: &mut BooleanBufferBuilder, batch: &RecordBatch| {
-        filter.passes(batch).map(|bits| passes.append_buffer(&bits)).map_err(ReadError::Gather)
+        let bits = filter.passes(batch).map_err(|error| ReadError::computed(&of, row_group, error))?;
+        passes.append_buffer(&bits);
+        Ok(())
     };
     let none = BooleanBufferBuilder::new(0);
     let passes = scan(file, row_group, mask, rows, none, look).await?.finish();

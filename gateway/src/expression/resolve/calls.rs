@@ -3,12 +3,12 @@
 use arrow::compute::DatePart;
 use arrow::datatypes::{DataType, TimeUnit};
 use sqlparser::ast::{
-    CaseWhen, CeilFloorKind, DataType as SqlType, DateTimeField, Expr, FunctionArg, FunctionArgExpr,
+    CaseWhen, CastKind, CeilFloorKind, DataType as SqlType, DateTimeField, Expr, FunctionArg, FunctionArgExpr,
     FunctionArguments, ObjectNamePart,
 };
 
 use super::{ExpressionError, Resolver, at, compared, mismatch, null, unsupported};
-use crate::expression::cast::can_cast;
+use crate::expression::cast::{can_cast, loses_none};
 use crate::expression::compare::Comparison;
 use crate::expression::functions::Function;
 use crate::expression::kind::Kind;
@@ -23,7 +23,10 @@ impl Resolver<'_> {
         let place = at(parsed);
         let one = |function: Function, argument: &Expr| function.call(vec![self.typed(argument)?], place);
         match parsed {
-            Expr::Cast { expr, data_type, format: None, .. } => self.cast(expr, data_type),
+            Expr::Cast { kind, expr, data_type, format: None, .. } => {
+                let is_strict = matches!(kind, CastKind::Cast | CastKind::DoubleColon);
+                self.cast(expr, data_type, is_strict)
+            }
             Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref(), parsed)
             }
@@ -74,15 +77,16 @@ impl Resolver<'_> {
         }
     }
 
-    fn cast(self, inner: &Expr, to: &SqlType) -> Result<Typed, ExpressionError> {
-        let place = at(inner);
+    fn cast(self, inner: &Expr, to: &SqlType, is_strict: bool) -> Result<Typed, ExpressionError> {
+        let (place, written) = (at(inner), format!("{inner} AS {to}"));
         let to = data_type(to).ok_or_else(|| unsupported(place, &format!("the type {to}"), TYPES))?;
         let (typed, kind) = (self.typed(inner)?, Kind::of(&to));
         if !can_cast(&typed.kind, &kind) {
             let what = format!("a CAST from {} to {kind}", typed.kind);
             return Err(unsupported(place, &what, "convert by way of TEXT, or take a part by EXTRACT"));
         }
-        Ok(Typed::cast(typed, to, kind))
+        let refuses = is_strict && !loses_none(&typed.kind, &to);
+        Ok(Typed::cast(typed, to, kind, refuses.then(|| written.into())))
     }
 
     fn case(

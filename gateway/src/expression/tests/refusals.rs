@@ -18,7 +18,7 @@ fn refusals_say_where_and_what_instead() {
             "i LIKE 'x'", "logp(f) > 1", "log1p(s) > 1", "log1p() > 1", "day > 'yesterday'", "DATE '1.2.2024' = day",
             "CAST(day AS INT) > 1", "CAST(i AS MONEY) > 1", "i IN (SELECT 1)", "s ~ 'x'", "b.c = 1", "count(*) > 1",
             "hash_bucket(i, n) = 1", "hash_bucket(i, 0) = 1", "hash_bucket(f, 10) = 1", "EXTRACT(century FROM t) = 20",
-            "s LIKE 'a' ESCAPE 'b'", "x'00' = s",
+            "s LIKE 'a' ESCAPE 'b'", "x'00' = s", "i > CAST('many' AS INT)",
         ]
         .map(|text| format!("{text:?}: {}", refusal(text)))
         .join("\n"), @r##"
@@ -50,6 +50,7 @@ fn refusals_say_where_and_what_instead() {
         "EXTRACT(century FROM t) = 20": at letter 22: the part CENTURY is not read here, there are year, quarter, month, week, day, hour, minute, second, dow and doy
         "s LIKE 'a' ESCAPE 'b'": at letter 1: "s LIKE 'a' ESCAPE 'b'" is not read here, see the grammar in gateway/expressions.md
         "x'00' = s": at letter 1: the constant X'00' is not read here, there are numbers, 'texts', TRUE, FALSE, NULL, DATE '…' and TIMESTAMP '…'
+        "i > CAST('many' AS INT)": at letter 5: CAST('many' AS INT) is not possible for "many": write TRY_CAST('many' AS INT), which gives NULL for what is no such value
         "##);
     insta::assert_snapshot!(["i + 1", "*", "NULL AS x", "i AS a, n AS b"].map(|text| format!("{text:?}: {}", item(text))).join("\n"), @r#"
         "i + 1": "i + 1" has no name: write i + 1 AS NAME

@@ -77,6 +77,30 @@ async fn where_nothing_passes_there_are_no_steps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cast_of_what_is_no_number_names_it_and_where_it_lies() {
+    let stage = Stage::new(&[120, 80], 50);
+    let mut client = stage.client().await;
+    // Every tenth text is empty.
+    let told = |expression: &str, value: &str| {
+        format!("CAST({expression}) is not possible for {value:?}: write TRY_CAST({expression}), which gives NULL")
+    };
+    let filter = r#"{"dataset":"d","filter":"CAST(text AS INTEGER) > 3"}"#;
+    let refused = client.feed(filter).await.unwrap_err();
+    assert_eq!(refused.code, Code::InvalidFeed);
+    assert!(refused.message.contains(&told("text AS INTEGER", "")), "{refused}");
+    let select = r#"{"dataset":"d","batch_size":10,"select":["id","CAST(id AS TINYINT) AS small"]}"#;
+    let info = client.feed(select).await.unwrap();
+    let refused = client.read(info.endpoint[0].ticket.clone().unwrap()).await.unwrap_err();
+    assert_eq!(refused.code, Code::InvalidFeed);
+    assert!(refused.message.contains("001.parquet, row group 0: "), "{refused}");
+    assert!(refused.message.contains(&told("id AS TINYINT", "128")), "{refused}");
+    let lost = r#"{"dataset":"d","filter":"id > 130 AND TRY_CAST(id AS TINYINT) IS NULL","remainder":"keep"}"#;
+    assert_eq!(client.epoch(lost).await.1.rows, 69);
+    let guarded = r#"{"dataset":"d","filter":"id < 100 AND CAST(id AS TINYINT) > 49","remainder":"keep"}"#;
+    assert_eq!(client.epoch(guarded).await.1.rows, 50);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn selected_columns_have_the_names_types_and_order_asked_for() {
     let stage = Stage::new(&[120, 80], 50);
     let mut client = stage.client().await;
