@@ -55,7 +55,7 @@ def test_the_position_of_another_feed_is_refused_and_changes_nothing(data, whole
         cursor = feed.cursor(5)
         with pytest.raises(penstock.ArgumentError, match="seed"):
             feed.load_state_dict({**cursor, "seed": 4})
-        with pytest.raises(penstock.ArgumentError, match="order"):
+        with pytest.raises(penstock.ArgumentError, match="a feed with shuffle 'blocks'"):
             feed.load_state_dict({**cursor, "order": {"shuffle": "blocks"}})
         with pytest.raises(penstock.FeedError, match="snapshot"):
             feed.load_state_dict({**cursor, "snapshot": "0" * 64})

@@ -138,6 +138,26 @@ def test_a_cursor_survives_json_and_starts_a_feed_behind_its_batch():
     assert (feed["epoch"], feed["start_step"], feed["snapshot"]) == (2, 4, "abc")
 
 
+@pytest.mark.parametrize(
+    "was, now, text",
+    [
+        (dict(shuffle="rows"), dict(), "with shuffle 'rows', this feed has 'none'"),
+        (dict(), dict(shuffle="blocks"), "with shuffle 'none', this feed has 'blocks'"),
+        (dict(filter="x > 3"), dict(), "with filter 'x > 3', this feed has None"),
+        (dict(shuffle="rows", columns=["a"]), dict(shuffle="rows"), "with columns ['a'], this feed has None"),
+    ],
+)
+def test_a_cursor_of_another_order_is_refused_by_what_differs(was, now, text):
+    described = lambda arguments, lanes: {**DESCRIPTION, "lanes": lanes, "order": _cursor.order(build(**arguments)["feed"])}
+    # Lanes differ because the order does.
+    cursor = _cursor.at(described(was, 1), 0, 0, 3)
+    with pytest.raises(ArgumentError) as error:
+        _cursor.check(cursor, described(now, 19))
+    assert text in str(error.value) and "lanes" not in str(error.value)
+    with pytest.raises(ArgumentError, match="with lanes 1, this feed has 19"):
+        _cursor.check(cursor, described(was, 19))
+
+
 def test_behind_the_last_step_is_the_next_epoch():
     cursor = _cursor.after(DESCRIPTION, 0, 2, 9)
     assert (cursor["epoch"], cursor["step"]) == (3, 0)
@@ -145,7 +165,7 @@ def test_behind_the_last_step_is_the_next_epoch():
     assert (cursor["epoch"], cursor["step"]) == (3, 5)
 
 
-@pytest.mark.parametrize("field, value", [("snapshot", "xyz"), ("batch_size", 9), ("lanes", 2), ("order", {"shuffle": "blocks"})])
+@pytest.mark.parametrize("field, value", [("snapshot", "xyz"), ("batch_size", 9), ("lanes", 2)])
 def test_a_cursor_of_another_feed_is_refused_when_the_dataset_is_known(field, value):
     cursor = _cursor.at(DESCRIPTION, 0, 0, 3)
     _cursor.check(cursor, DESCRIPTION)

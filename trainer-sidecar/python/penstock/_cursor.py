@@ -77,8 +77,13 @@ def parse(cursor: Mapping[str, Any]) -> dict[str, Any]:
 
 def check(cursor: Mapping[str, Any], description: Mapping[str, Any]) -> None:
     """Refuses a cursor of another feed: its position would mean other rows."""
-    for field in ("snapshot", "batch_size", "lanes", "order"):
+    for field in ("snapshot", "batch_size"):
         check_field(cursor, field, description[field])
+    # Before the lanes, which follow from it.
+    was, now = cursor["order"], description["order"]
+    for name in dict.fromkeys((*was, *now)):
+        _check(name, was.get(name), now.get(name))
+    check_field(cursor, "lanes", description["lanes"])
 
 
 def check_mixture(cursor: Mapping[str, Any], datasets: Iterable[str]) -> None:
@@ -94,8 +99,12 @@ def check_mixture(cursor: Mapping[str, Any], datasets: Iterable[str]) -> None:
 
 def check_field(cursor: Mapping[str, Any], field: str, actual: Any) -> None:
     """Refuses a cursor whose ``field`` is not the feed's."""
-    if cursor[field] != actual:
+    _check(field, cursor[field], actual)
+
+
+def _check(name: str, was: Any, now: Any) -> None:
+    if was != now:
         raise ArgumentError(
-            f"start is a cursor of a feed with {field} {cursor[field]!r}, this feed has {actual!r}: "
+            f"start is a cursor of a feed with {name} {was!r}, this feed has {now!r}: "
             "give the feed the arguments it had, or start anew without a cursor"
         )
