@@ -25,8 +25,9 @@ mod values;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{Array as _, ArrayRef, AsArray as _, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
+use arrow::compute::nullif;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::error::ArrowError;
 
@@ -59,15 +60,14 @@ pub(crate) struct Input<'a> {
 }
 
 impl Expression {
-    /// Reads `EXPRESSION`, or `EXPRESSION AS NAME`. A column alone is called as it is.
+    /// Reads `EXPRESSION`, or `EXPRESSION AS NAME`. A column or a member alone is called as it is.
     ///
     /// # Errors
     /// When it is not of the grammar, does not fit the schema, or has no name.
     pub fn parse(text: &str, schema: &Schema) -> Result<Self, ExpressionError> {
         let (parsed, alias) = parse::item(text)?;
         let typed = resolve::resolve(&parsed, schema)?;
-        if let Node::Column(place) = typed.node {
-            let mut field = Arc::clone(&schema.fields()[place]);
+        if let Some(mut field) = passed_on(&typed.node, schema) {
             if let Some(name) = alias {
                 field = Arc::new(field.as_ref().clone().with_name(name));
             }
@@ -109,8 +109,10 @@ impl Expression {
     /// # Errors
     /// When the rows are not of the schema it was read for, or a CAST is not possible for a value ([`Uncast`]).
     pub(crate) fn evaluate(&self, input: Input<'_>) -> Result<ArrayRef, ArrowError> {
-        if let Some(place) = self.plain_column() {
-            return input.column(place).cloned();
+        match self.root.as_ref() {
+            Node::Column(place) => return input.column(*place).cloned(),
+            Node::Member { place, inside } => return input.member(*place, inside),
+            _ => {}
         }
         let values = evaluate(&self.root, input)?.spread(input.batch.num_rows())?;
         cast::narrow(&values, self.field.data_type())
@@ -164,11 +166,48 @@ impl Predicate {
     }
 }
 
+/// What is passed on as it is: a column, or a member of one.
+fn passed_on(node: &Node, schema: &Schema) -> Option<FieldRef> {
+    match node {
+        Node::Column(place) => Some(Arc::clone(&schema.fields()[*place])),
+        Node::Member { place, inside } => {
+            let mut field = Arc::clone(&schema.fields()[*place]);
+            let mut is_nullable = field.is_nullable();
+            for &member in inside {
+                let DataType::Struct(fields) = field.data_type() else { return None };
+                let inner = Arc::clone(&fields[member]);
+                field = inner;
+                is_nullable |= field.is_nullable();
+            }
+            Some(Arc::new(field.as_ref().clone().with_nullable(is_nullable)))
+        }
+        _ => None,
+    }
+}
+
 impl<'a> Input<'a> {
     fn column(self, place: usize) -> Result<&'a ArrayRef, ArrowError> {
         let found = self.places.binary_search(&place).ok();
         found.and_then(|index| self.batch.columns().get(index)).ok_or_else(|| {
             ArrowError::SchemaError("a batch lacks a column that an expression reads".to_owned())
         })
+    }
+
+    /// A member of a column of structures; NULL where these are.
+    fn member(self, place: usize, inside: &[usize]) -> Result<ArrayRef, ArrowError> {
+        let mut array = Arc::clone(self.column(place)?);
+        for &member in inside {
+            let lacks =
+                || ArrowError::SchemaError("a batch lacks a member that an expression reads".to_owned());
+            let outer = array.as_struct_opt().ok_or_else(lacks)?;
+            let inner = outer.columns().get(member).ok_or_else(lacks)?;
+            array = match outer.nulls() {
+                Some(nulls) if inner.data_type() != &DataType::Null => {
+                    nullif(inner, &BooleanArray::new(!nulls.inner(), None))?
+                }
+                _ => Arc::clone(inner),
+            };
+        }
+        Ok(array)
     }
 }

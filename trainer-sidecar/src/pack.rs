@@ -367,17 +367,30 @@ impl OnNull {
     }
 }
 
+/// How the members of a column of structures are had.
+fn members(column: &str, data_type: &DataType) -> Option<String> {
+    let DataType::Struct(fields) = data_type else { return None };
+    let quoted = |name: &str| match name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    {
+        true => name.to_owned(),
+        false => format!("\"{name}\""),
+    };
+    let first = quoted(fields.first()?.name());
+    Some(format!("take its members by select=['{}.{first} AS {first}', …]", quoted(column)))
+}
+
 /// What a trainer would see of a column of this type, as in `float32 [28, 28]`, with `*` for a length that is
 /// every list's own; or what to do instead.
 ///
 /// # Errors
 /// No feed can carry such a column.
-pub fn fed_as(data_type: &DataType) -> Result<String, String> {
+pub fn fed_as(column: &str, data_type: &DataType) -> Result<String, String> {
     let units = UnitRules::default();
-    let Form { depth, dtype, shape, .. } = resolve("", data_type, &units).map_err(|error| match error {
-        PackError::Unsupported { advice, .. } => advice,
-        error => error.to_string(),
-    })?;
+    let Form { depth, dtype, shape, .. } =
+        resolve(column, data_type, &units).map_err(|error| match error {
+            PackError::Unsupported { advice, .. } => advice,
+            error => error.to_string(),
+        })?;
     let open = std::iter::repeat_n("*".to_owned(), depth);
     let shape: Vec<_> = open.chain(shape.iter().map(u64::to_string)).collect();
     let shape = if shape.is_empty() { String::new() } else { format!(" [{}]", shape.join(", ")) };
@@ -413,7 +426,7 @@ fn resolve(column: &str, data_type: &DataType, units: &UnitRules) -> Result<Form
         None => leaf::element(inner).map_err(|advice| PackError::Unsupported {
             column: column.to_owned(),
             data_type: data_type.to_string(),
-            advice,
+            advice: members(column, data_type).unwrap_or(advice),
         })?,
     };
     if shape.len() >= MAX_DIMS {

@@ -90,9 +90,9 @@ impl Inspection {
 
     /// Says more of every column, by the type that a reader of the gateway gets.
     #[must_use]
-    pub fn with_notes(mut self, note: impl Fn(&DataType) -> String) -> Self {
-        self.notes =
-            plain_schema(&self.schema).fields().iter().map(|field| note(field.data_type())).collect();
+    pub fn with_notes(mut self, note: impl Fn(&str, &DataType) -> String) -> Self {
+        let plain = plain_schema(&self.schema);
+        self.notes = plain.fields().iter().map(|field| note(field.name(), field.data_type())).collect();
         self
     }
 }

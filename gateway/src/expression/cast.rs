@@ -52,7 +52,8 @@ pub(super) fn loses_none(from: &Kind, to: &DataType) -> bool {
     match (from, to) {
         (Kind::Other(_), _) => false,
         (_, DataType::Utf8) => true,
-        (Kind::Bool, _) | (Kind::Int | Kind::Unsigned | Kind::Double, DataType::Float64 | DataType::Boolean) => true,
+        (Kind::Bool, _)
+        | (Kind::Int | Kind::Unsigned | Kind::Double, DataType::Float64 | DataType::Boolean) => true,
         (Kind::Int | Kind::Unsigned | Kind::Double, DataType::Float32) => true,
         (Kind::Int, DataType::Int64) | (Kind::Unsigned, DataType::UInt64) => true,
         _ => false,
@@ -89,7 +90,8 @@ pub(super) fn cast(values: &Values, to: &DataType, strict: Option<&str>) -> Resu
 /// The first row that has a value no more.
 fn lost(before: &ArrayRef, after: &ArrayRef) -> Option<usize> {
     let (before, after) = (before.logical_nulls(), after.logical_nulls()?);
-    (0..after.len()).find(|&row| after.is_null(row) && before.as_ref().is_none_or(|nulls| nulls.is_valid(row)))
+    (0..after.len())
+        .find(|&row| after.is_null(row) && before.as_ref().is_none_or(|nulls| nulls.is_valid(row)))
 }
 
 /// Values in the type that is wanted; what it cannot hold is NULL.

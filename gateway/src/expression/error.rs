@@ -31,6 +31,8 @@ pub enum ExpressionError {
     TooDeep { at: At, most: usize },
     #[error("at {at}: the dataset has no column {column:?}, {hint}")]
     UnknownColumn { at: At, column: String, hint: String },
+    #[error("at {at}: {of} has no member {member:?}, {hint}")]
+    UnknownMember { at: At, of: String, member: String, hint: String },
     #[error("at {at}: {what} is not read here, {choices}")]
     Unsupported { at: At, what: String, choices: String },
     #[error("at {at}: there is no function {name:?}, {hint}")]
@@ -53,7 +55,7 @@ pub enum ExpressionError {
 
 /// A value that a CAST cannot make another type's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("CAST({written}) is not possible for {value:?}: write TRY_CAST({written}), which gives NULL for what is no such value")]
+#[error("CAST({written}) is not possible for {value:?}: TRY_CAST({written}) gives NULL there")]
 pub struct Uncast {
     /// `x AS TYPE`.
     written: String,

@@ -27,6 +27,9 @@ use super::values::{Values, extent, map, map2, truths};
 pub(super) fn evaluate(node: &Node, input: Input<'_>) -> Result<Values, ArrowError> {
     Ok(match node {
         Node::Column(place) => Values { array: cast::load(input.column(*place)?)?, is_scalar: false },
+        Node::Member { place, inside } => {
+            Values { array: cast::load(&input.member(*place, inside)?)?, is_scalar: false }
+        }
         Node::Literal(value) => Values { array: Arc::clone(value), is_scalar: true },
         Node::Not(condition) => {
             let condition = evaluate(condition, input)?;
@@ -153,11 +156,7 @@ fn in_turn(
 }
 
 /// Cases, each for the rows that those before it leave open.
-fn case_in_turn(
-    whens: &[(Node, Node)],
-    otherwise: &Node,
-    input: Input<'_>,
-) -> Result<Values, ArrowError> {
+fn case_in_turn(whens: &[(Node, Node)], otherwise: &Node, input: Input<'_>) -> Result<Values, ArrowError> {
     let mut open = BooleanArray::from(vec![true; input.batch.num_rows()]);
     let mut results = Vec::with_capacity(whens.len());
     for (condition, result) in whens {
@@ -181,7 +180,8 @@ fn only(node: &Node, input: Input<'_>, rows: &BooleanArray) -> Result<ArrayRef, 
     let batch = filter_record_batch(input.batch, rows)?;
     let values = evaluate(node, Input { batch: &batch, ..input })?.spread(batch.num_rows())?;
     let mut next = 0..;
-    let places: UInt64Array = rows.values().iter().map(|is_wanted| is_wanted.then(|| next.next()).flatten()).collect();
+    let places: UInt64Array =
+        rows.values().iter().map(|is_wanted| is_wanted.then(|| next.next()).flatten()).collect();
     take(&values, &places, None)
 }
 

@@ -48,6 +48,7 @@ impl Resolver<'_> {
         match parsed {
             Expr::Nested(inner) => self.typed(inner),
             Expr::Identifier(name) => self.column(name),
+            Expr::CompoundIdentifier(names) => self.member(names),
             Expr::Value(value) => literal::value(&value.value, at(parsed)),
             Expr::TypedString(text) => literal::typed(text, at(parsed)),
             Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } => {
@@ -89,6 +90,33 @@ impl Resolver<'_> {
             ExpressionError::UnknownColumn { at, column: name.value.clone(), hint }
         })?;
         Ok(Typed::new(Node::Column(place), Kind::of(self.schema.field(place).data_type())))
+    }
+
+    /// A member of a column of structures: `column.member`, and so on inward.
+    fn member(self, names: &[Ident]) -> Result<Typed, ExpressionError> {
+        let [column, members @ ..] = names else { return Ok(null()) };
+        let Typed { node: Node::Column(place), .. } = self.column(column)? else {
+            unreachable!("a column is a column");
+        };
+        let mut data_type = self.schema.field(place).data_type();
+        let (mut inside, mut of) = (Vec::with_capacity(members.len()), column.value.clone());
+        for member in members {
+            let at = member.span.start.into();
+            let DataType::Struct(fields) = data_type else {
+                let what = format!("{}.{}", of, member.value);
+                let choices = format!("{of} is {data_type} and has no members");
+                return Err(ExpressionError::Unsupported { at, what, choices });
+            };
+            let Some((found, field)) = fields.find(&member.value) else {
+                let known: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+                let (member, hint) = (member.value.clone(), hint(&member.value, &known));
+                return Err(ExpressionError::UnknownMember { at, of, member, hint });
+            };
+            of = format!("{of}.{}", member.value);
+            inside.push(found);
+            data_type = field.data_type();
+        }
+        Ok(Typed::new(Node::Member { place, inside }, Kind::of(data_type)))
     }
 
     /// AND and OR of any number of conditions, walked without recursion.

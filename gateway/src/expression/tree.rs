@@ -16,6 +16,11 @@ use super::values::Values;
 pub(super) enum Node {
     /// A place in the dataset's schema.
     Column(usize),
+    /// A member of a column of structures, or of a member of it: its place in each.
+    Member {
+        place: usize,
+        inside: Vec<usize>,
+    },
     /// An array of one value.
     Literal(ArrayRef),
     Not(Box<Node>),
@@ -126,7 +131,7 @@ impl Typed {
 impl Node {
     pub(super) fn visit_columns(&self, visit: &mut impl FnMut(usize)) {
         self.visit(&mut |node| {
-            if let Self::Column(place) = node {
+            if let Self::Column(place) | Self::Member { place, .. } = node {
                 visit(*place);
             }
         });
@@ -142,7 +147,7 @@ impl Node {
     fn visit(&self, visit: &mut impl FnMut(&Self)) {
         visit(self);
         match self {
-            Self::Column(_) | Self::Literal(_) => {}
+            Self::Column(_) | Self::Member { .. } | Self::Literal(_) => {}
             Self::Not(node) | Self::IsNull(node) | Self::Negate(node) => node.visit(visit),
             Self::Convert { value, .. } | Self::Cast { value, .. } | Self::In { value, .. } => {
                 value.visit(visit);

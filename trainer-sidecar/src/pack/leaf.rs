@@ -86,7 +86,8 @@ pub(super) fn element(data_type: &DataType) -> Result<(Cell, DType), String> {
             return Err(advice.to_owned());
         }
         A::ListView(_) | A::LargeListView(_) => return Err("serve it as plain lists".to_owned()),
-        A::Struct(_) | A::Map(..) | A::Union(..) => {
+        A::Map(..) => return Err("write its keys and its values as lists of their own".to_owned()),
+        A::Struct(_) | A::Union(..) => {
             return Err("write its members as columns of their own".to_owned());
         }
         A::Dictionary(..) | A::RunEndEncoded(..) => {

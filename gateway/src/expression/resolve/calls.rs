@@ -3,8 +3,8 @@
 use arrow::compute::DatePart;
 use arrow::datatypes::{DataType, TimeUnit};
 use sqlparser::ast::{
-    CaseWhen, CastKind, CeilFloorKind, DataType as SqlType, DateTimeField, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArguments, ObjectNamePart,
+    CaseWhen, CastKind, CeilFloorKind, DataType as SqlType, DateTimeField, Expr, FunctionArg,
+    FunctionArgExpr, FunctionArguments, ObjectNamePart,
 };
 
 use super::{ExpressionError, Resolver, at, compared, mismatch, null, unsupported};

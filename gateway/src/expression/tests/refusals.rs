@@ -42,7 +42,7 @@ fn refusals_say_where_and_what_instead() {
         "CAST(i AS MONEY) > 1": at letter 6: the type MONEY is not read here, there are BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, each of these UNSIGNED, REAL, DOUBLE, TEXT, DATE and TIMESTAMP
         "i IN (SELECT 1)": at letter 1: "i IN (SELECT 1)" is not read here, see the grammar in gateway/expressions.md
         "s ~ 'x'": at letter 1: the operator ~ is not read here, there are = <> < <= > >=, + - * / % and ||
-        "b.c = 1": at letter 1: "b.c" is not read here, see the grammar in gateway/expressions.md
+        "b.c = 1": at letter 3: b.c is not read here, b is Boolean and has no members
         "count(*) > 1": at letter 1: there is no function "count", did you mean "round"?
         "hash_bucket(i, n) = 1": at letter 1: hash_bucket takes an integer or a text, a constant number of buckets, and a constant seed or none, not BIGINT, BIGINT
         "hash_bucket(i, 0) = 1": at letter 1: hash_bucket takes an integer or a text, a constant number of buckets, and a constant seed or none, not BIGINT, BIGINT
@@ -50,7 +50,7 @@ fn refusals_say_where_and_what_instead() {
         "EXTRACT(century FROM t) = 20": at letter 22: the part CENTURY is not read here, there are year, quarter, month, week, day, hour, minute, second, dow and doy
         "s LIKE 'a' ESCAPE 'b'": at letter 1: "s LIKE 'a' ESCAPE 'b'" is not read here, see the grammar in gateway/expressions.md
         "x'00' = s": at letter 1: the constant X'00' is not read here, there are numbers, 'texts', TRUE, FALSE, NULL, DATE '…' and TIMESTAMP '…'
-        "i > CAST('many' AS INT)": at letter 5: CAST('many' AS INT) is not possible for "many": write TRY_CAST('many' AS INT), which gives NULL for what is no such value
+        "i > CAST('many' AS INT)": at letter 10: CAST('many' AS INT) is not possible for "many": TRY_CAST('many' AS INT) gives NULL there
         "##);
     insta::assert_snapshot!(["i + 1", "*", "NULL AS x", "i AS a, n AS b"].map(|text| format!("{text:?}: {}", item(text))).join("\n"), @r#"
         "i + 1": "i + 1" has no name: write i + 1 AS NAME

@@ -82,7 +82,7 @@ async fn a_cast_of_what_is_no_number_names_it_and_where_it_lies() {
     let mut client = stage.client().await;
     // Every tenth text is empty.
     let told = |expression: &str, value: &str| {
-        format!("CAST({expression}) is not possible for {value:?}: write TRY_CAST({expression}), which gives NULL")
+        format!("CAST({expression}) is not possible for {value:?}: TRY_CAST({expression}) gives NULL there")
     };
     let filter = r#"{"dataset":"d","filter":"CAST(text AS INTEGER) > 3"}"#;
     let refused = client.feed(filter).await.unwrap_err();
@@ -94,7 +94,8 @@ async fn a_cast_of_what_is_no_number_names_it_and_where_it_lies() {
     assert_eq!(refused.code, Code::InvalidFeed);
     assert!(refused.message.contains("001.parquet, row group 0: "), "{refused}");
     assert!(refused.message.contains(&told("id AS TINYINT", "128")), "{refused}");
-    let lost = r#"{"dataset":"d","filter":"id > 130 AND TRY_CAST(id AS TINYINT) IS NULL","remainder":"keep"}"#;
+    let lost =
+        r#"{"dataset":"d","filter":"id > 130 AND TRY_CAST(id AS TINYINT) IS NULL","remainder":"keep"}"#;
     assert_eq!(client.epoch(lost).await.1.rows, 69);
     let guarded = r#"{"dataset":"d","filter":"id < 100 AND CAST(id AS TINYINT) > 49","remainder":"keep"}"#;
     assert_eq!(client.epoch(guarded).await.1.rows, 50);

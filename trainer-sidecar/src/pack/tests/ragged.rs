@@ -98,7 +98,7 @@ fn elements_of_one_shape_keep_it_inside_lists_of_many_lengths() {
         builder.append(true);
     }
     let array: ArrayRef = Arc::new(builder.finish());
-    assert_eq!(fed_as(array.data_type()).unwrap(), "int64 [*, 2]");
+    assert_eq!(fed_as("x", array.data_type()).unwrap(), "int64 [*, 2]");
     let part = batch("x", array);
     let specs = PackPlan::new(&part.schema(), &rules(json!({})), &UnitRules::default())
         .unwrap()
