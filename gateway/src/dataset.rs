@@ -9,6 +9,7 @@ mod error;
 mod estimate;
 mod filter;
 mod footer;
+mod footers;
 pub mod inspect;
 mod listing;
 mod location;
@@ -35,6 +36,7 @@ pub use self::error::DatasetError;
 pub use self::filter::Filter;
 use self::footer::Footer;
 pub(crate) use self::footer::{page_index, statistics};
+pub(crate) use self::footers::FooterMemory;
 use self::listing::Found;
 pub use self::location::Location;
 use self::location::Place;
@@ -56,6 +58,8 @@ pub struct Dataset {
     name: String,
     location: Location,
     origin: Origin,
+    /// What footers are counted in, if in anything.
+    memory: Option<FooterMemory>,
     /// Held while looking, so that many who ask at once cause one listing.
     last: Mutex<Option<Last>>,
 }
@@ -95,7 +99,12 @@ impl Dataset {
     pub fn open(name: impl Into<String>, uri: &str, stores: &Stores) -> Result<Self, DatasetError> {
         let location = Location::parse(uri)?;
         let origin = Origin::of(&location, stores)?;
-        Ok(Self { name: name.into(), location, origin, last: Mutex::new(None) })
+        Ok(Self { name: name.into(), location, origin, memory: None, last: Mutex::new(None) })
+    }
+
+    /// The same, whose footers are counted.
+    pub(crate) fn within(self, memory: FooterMemory) -> Self {
+        Self { memory: Some(memory), ..self }
     }
 
     pub fn name(&self) -> &str {
@@ -139,7 +148,7 @@ impl Dataset {
                 async move {
                     match known {
                         Some(footer) => Ok(footer),
-                        None => footer::read(&self.origin, &found.meta).await,
+                        None => footer::read(&self.origin, &found.meta, self.memory.as_ref()).await,
                     }
                 }
             })

@@ -55,6 +55,7 @@ use self::service::Answers;
 pub use self::tls::TlsError;
 use crate::config::{Config, DiskConfig};
 use crate::count::{Counter, State, StateError};
+use crate::dataset::FooterMemory;
 use crate::fleet::{Fleet, FleetError, Puller, Shares, Trust};
 use crate::read::{Disk, Shared};
 use crate::store::Stores;
@@ -116,7 +117,12 @@ impl Gateway {
         metrics::describe();
         let state = config.state.as_deref().map(State::open).transpose()?;
         let stores = Stores::new(config.hdfs.clone()).with_cloud(config.cloud.clone());
-        let catalog = Catalog::open(&config.datasets, &stores, config.tell).await?;
+        let disk = config.cache_disk.as_ref().and_then(|disk| open_disk(disk, config.memory_bytes));
+        // What a disk needs in memory is a part of it.
+        let disk_memory_bytes = disk.as_ref().map_or(0, Disk::memory_bytes);
+        let budget = Budget::new(config.memory_bytes - disk_memory_bytes);
+        let footers = FooterMemory::new(&budget, config.patience);
+        let catalog = Catalog::open(&config.datasets, &stores, &footers, config.tell).await?;
         let places = Places::open(&config).await?;
         let fleet =
             Fleet::open(places.own, places.address, places.nearby, &config.fleet, places.scheme).await?;
@@ -134,10 +140,6 @@ impl Gateway {
             _ => Trust::default(),
         };
         let puller = Arc::new(Puller::new(trust, config.fleet_patience, drain.clone()));
-        let disk = config.cache_disk.as_ref().and_then(|disk| open_disk(disk, config.memory_bytes));
-        // What a disk needs in memory is a part of it.
-        let disk_memory_bytes = disk.as_ref().map_or(0, Disk::memory_bytes);
-        let budget = Budget::new(config.memory_bytes - disk_memory_bytes);
         let cache_bytes = config.cache_bytes();
         let shared = Shared::new(&budget, cache_bytes, disk);
         tracing::info!(

@@ -98,6 +98,15 @@ pub enum DatasetError {
     Select { text: String, source: ExpressionError },
     #[error("filter {text:?}")]
     Filter { text: String, source: ExpressionError },
+    #[error(
+        "the footers of the files take {footers_mib} MiB, and at most {most_mib} of the gateway's {memory_mib} MiB may go to them: \
+         give it more --memory, or write fewer and larger row groups"
+    )]
+    Footers { footers_mib: u64, memory_mib: u64, most_mib: u64 },
+    #[error(
+        "no memory became free for footers within {seconds} s: try again, or give the gateway more --memory"
+    )]
+    NoRoom { seconds: u64 },
     #[error("a listing or a footer could not be worked on")]
     Worker { source: tokio::task::JoinError },
 }
@@ -126,11 +135,13 @@ impl DatasetError {
                 Code::InvalidFeed
             }
             Self::Worker { .. } => Code::Internal,
+            Self::NoRoom { .. } => Code::Busy,
             Self::NoSuchPath { .. }
             | Self::NoFiles { .. }
             | Self::Name { .. }
             | Self::NotParquet { .. }
             | Self::Encrypted { .. }
+            | Self::Footers { .. }
             | Self::DuplicateColumn { .. }
             | Self::ColumnType { .. }
             | Self::MissingColumn { .. }

@@ -18,7 +18,8 @@ use parquet::file::metadata::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{DatasetError, File, Origin, off_thread};
+use super::footers::Hold;
+use super::{DatasetError, File, FooterMemory, Origin, off_thread};
 
 /// The last bytes asked for at once: most footers are smaller.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -37,9 +38,15 @@ pub(super) struct Footer {
     pub(super) arrow: ArrowReaderMetadata,
     /// SHA-256 of the footer's bytes.
     pub(super) digest: [u8; 32],
+    /// Its bytes, where they are counted.
+    pub(super) hold: Option<Arc<Hold>>,
 }
 
-pub(super) async fn read(origin: &Origin, meta: &ObjectMeta) -> Result<Footer, DatasetError> {
+pub(super) async fn read(
+    origin: &Origin,
+    meta: &ObjectMeta,
+    memory: Option<&FooterMemory>,
+) -> Result<Footer, DatasetError> {
     let source = Source { store: origin.store.as_ref(), meta };
     let file = Named { file: origin.shown(meta), size: meta.size };
     let (footer, bytes) = source.footer(&file).await?;
@@ -59,7 +66,11 @@ pub(super) async fn read(origin: &Origin, meta: &ObjectMeta) -> Result<Footer, D
     let arrow =
         parse(&file, move || ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new()))
             .await?;
-    Ok(Footer { arrow, digest })
+    let hold = match memory {
+        Some(memory) => Some(Arc::new(memory.hold(&arrow).await?)),
+        None => None,
+    };
+    Ok(Footer { arrow, digest, hold })
 }
 
 /// The footer of a snapshot's file once more, with the statistics of some leaf columns.

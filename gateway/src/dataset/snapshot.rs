@@ -12,6 +12,7 @@ use penstock_proto::SnapshotId;
 use sha2::{Digest, Sha256};
 
 use super::footer::Footer;
+use super::footers::Hold;
 use super::listing::Found;
 use super::projection::Weight;
 use super::{DatasetError, Filter, Origin, Projection, estimate, schema};
@@ -45,6 +46,7 @@ pub struct File {
     pub meta: ObjectMeta,
     /// With page locations (the offset index) where every column has them and they are small.
     pub footer: ArrowReaderMetadata,
+    pub(super) _hold: Option<Arc<Hold>>,
 }
 
 /// A row group, or a range of a large one's rows.
@@ -69,6 +71,7 @@ impl Snapshot {
                 root: Arc::clone(&origin.root),
                 meta: found.meta.clone(),
                 footer: footer.arrow.clone(),
+                _hold: footer.hold.clone(),
             })
             .collect();
         let schema = schema::unify(files.iter().map(|file| (file.name.as_str(), file.footer.schema())))?;

@@ -14,6 +14,7 @@ use super::*;
 
 mod corpus;
 mod listing;
+mod memory;
 mod schema;
 
 /// A directory that is gone at the end, and files in it.

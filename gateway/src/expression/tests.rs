@@ -258,10 +258,7 @@ fn members_of_structures_are_columns() {
     let passes = filter.passes(Input { batch: &rows, places: &[0, 1] }).unwrap();
     assert_eq!(passes.set_indices().collect::<Vec<_>>(), [1]);
     let refused = |text: &str| Predicate::parse(text, &rows.schema()).unwrap_err().to_string();
-    assert_eq!(
-        refused("place.at.lon > 1"),
-        "at letter 10: place.at has no member \"lon\", it has \"lat\""
-    );
+    assert_eq!(refused("place.at.lon > 1"), "at letter 10: place.at has no member \"lon\", it has \"lat\"");
     assert_eq!(
         refused("plaice.at.lon > 1"),
         "at letter 1: the dataset has no column \"plaice\", did you mean \"place\"?"

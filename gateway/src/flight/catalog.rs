@@ -11,7 +11,7 @@ use penstock_proto::{Code, Error, SnapshotId};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::dataset::{Dataset, DatasetError, Progress, Snapshot};
+use crate::dataset::{Dataset, DatasetError, FooterMemory, Progress, Snapshot};
 use crate::store::Stores;
 
 /// A dataset is not listed again before this has passed.
@@ -54,6 +54,7 @@ impl Catalog {
     pub(crate) async fn open(
         datasets: &[(String, String)],
         stores: &Stores,
+        memory: &FooterMemory,
         tell: fn(&str),
     ) -> Result<Self, CatalogError> {
         if datasets.is_empty() {
@@ -65,7 +66,7 @@ impl Catalog {
                 return Err(CatalogError::Unnamed);
             }
             let broken = |source| CatalogError::Dataset { name: name.clone(), source };
-            let dataset = Dataset::open(name.as_str(), uri, stores).map_err(broken)?;
+            let dataset = Dataset::open(name.as_str(), uri, stores).map_err(broken)?.within(memory.clone());
             let say = |Progress { read, files }| tell(&format!("reading {name}: {read} of {files} files"));
             let snapshot = dataset.look(say).await.map_err(broken)?;
             tracing::info!(dataset = %name, location = %dataset.location(), files = snapshot.files.len(),

@@ -51,6 +51,11 @@ pub(crate) fn describe() {
         "As penstock_gateway_step_seconds, of what other gateways read"
     );
     describe_gauge!("penstock_gateway_budget_bytes", Unit::Bytes, "Bytes of --memory leased to streams");
+    describe_gauge!(
+        "penstock_gateway_footer_bytes",
+        Unit::Bytes,
+        "Bytes of footers, of --memory but for 16 MiB"
+    );
     read::describe();
 }
 

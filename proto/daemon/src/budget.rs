@@ -3,9 +3,9 @@
 //! A budget bounds memory from where bytes are read to where they are handed on. The reader waits when
 //! it is full, so a slow consumer slows its producer and holds only its own share. A lease larger than
 //! the whole budget is granted when it can have all of it: it runs alone instead of never. What nobody leases
-//! may be lent, to one who gives it back as soon as somebody does.
+//! may be lent, to one who gives it back as soon as somebody does. What is set aside is no part of it meanwhile.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,12 +17,18 @@ const UNIT: u64 = 1024;
 #[derive(Clone)]
 pub struct Budget {
     units: Arc<Semaphore>,
-    total_units: u32,
+    total_units: Arc<AtomicU32>,
     loans: Arc<Loans>,
 }
 
 /// Bytes held; given back on drop.
 pub struct Lease(OwnedSemaphorePermit);
+
+/// Bytes that the budget is smaller by; given back on drop.
+pub struct Aside {
+    permit: OwnedSemaphorePermit,
+    total_units: Arc<AtomicU32>,
+}
 
 /// Bytes held until somebody wants a lease of them; given back on drop.
 pub struct Loan {
@@ -55,12 +61,16 @@ impl Budget {
     pub fn new(bytes: u64) -> Self {
         let total_units = units(bytes);
         let units = Arc::new(Semaphore::new(total_units as usize));
-        Self { units, total_units, loans: Arc::default() }
+        Self { units, total_units: Arc::new(AtomicU32::new(total_units)), loans: Arc::default() }
     }
 
-    /// The whole budget in bytes.
+    /// The whole budget in bytes, without what is set aside.
     pub fn total(&self) -> u64 {
-        u64::from(self.total_units) * UNIT
+        u64::from(self.total_units()) * UNIT
+    }
+
+    fn total_units(&self) -> u32 {
+        self.total_units.load(Ordering::SeqCst)
     }
 
     /// Bytes leased at this moment. What is lent is as good as free.
@@ -72,7 +82,7 @@ impl Budget {
     /// Waits until `bytes` are free, in line behind those who asked before. Cancel-safe: a waiter that
     /// is dropped loses its place and nothing else.
     pub async fn lease(&self, bytes: u64) -> Lease {
-        let wanted = units(bytes).min(self.total_units);
+        let wanted = units(bytes).min(self.total_units());
         // For as long as somebody waits nothing is lent.
         let wish = Wish::new(&self.loans);
         if let Some(permit) = self.take(wanted, &wish) {
@@ -84,8 +94,16 @@ impl Budget {
 
     /// A lease if the bytes are free now.
     pub fn try_lease(&self, bytes: u64) -> Option<Lease> {
-        let wanted = units(bytes).min(self.total_units);
+        let wanted = units(bytes).min(self.total_units());
         self.take(wanted, &Wish::new(&self.loans)).map(Lease)
+    }
+
+    /// Waits, as for a lease, for bytes that are to be no part of the budget: what stays for long, and is nobody's
+    /// share. Whoever waits for all there was meanwhile waits in vain, so nobody should without a deadline.
+    pub async fn set_aside(&self, bytes: u64) -> Aside {
+        let Lease(permit) = self.lease(bytes).await;
+        self.total_units.fetch_sub(permit.num_permits() as u32, Ordering::SeqCst);
+        Aside { permit, total_units: Arc::clone(&self.total_units) }
     }
 
     /// Names the one who is asked to give loans back; there is one for a budget's whole life.
@@ -117,6 +135,19 @@ impl Budget {
                 return Arc::clone(&self.units).try_acquire_many_owned(wanted).ok();
             }
         }
+    }
+}
+
+impl Aside {
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.permit.num_permits() as u64 * UNIT
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.total_units.fetch_add(self.permit.num_permits() as u32, Ordering::SeqCst);
     }
 }
 
@@ -225,6 +256,21 @@ mod tests {
         assert_eq!(budget.leased(), part.bytes());
         drop(part);
         assert_eq!(budget.leased(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_set_aside_is_no_part_of_it() {
+        let budget = Budget::new(10 * UNIT);
+        let lease = budget.lease(3 * UNIT).await;
+        let aside = budget.set_aside(5 * UNIT).await;
+        assert_eq!((aside.bytes(), budget.total(), budget.leased()), (5 * UNIT, 5 * UNIT, 3 * UNIT));
+        assert!(budget.try_lease(3 * UNIT).is_none());
+        drop(lease);
+        // All there is.
+        assert_eq!(budget.lease(100 * UNIT).await.bytes(), 5 * UNIT);
+        drop(aside);
+        assert_eq!((budget.total(), budget.leased()), (10 * UNIT, 0));
+        assert_eq!(budget.lease(100 * UNIT).await.bytes(), 10 * UNIT);
     }
 
     #[tokio::test]

@@ -15,5 +15,5 @@ mod process;
 pub mod stop;
 pub mod tls;
 
-pub use budget::{Borrower, Budget, Lease, Loan};
+pub use budget::{Aside, Borrower, Budget, Lease, Loan};
 pub use drain::Drain;

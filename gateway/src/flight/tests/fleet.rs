@@ -190,9 +190,10 @@ async fn a_stranger_a_full_gateway_and_one_that_leaves_are_done_without() {
 /// Bytes that a stream of a whole feed leases.
 async fn leased(stage: &Stage, feed: &str) -> u64 {
     let stores = Stores::new(stage.config.hdfs.clone());
-    let catalog = Catalog::open(&stage.config.datasets, &stores, |_| {}).await.unwrap();
-    let snapshot = catalog.snapshot("d", None).await.unwrap();
     let budget = Budget::new(1 << 20);
+    let footers = FooterMemory::new(&budget, LONG);
+    let catalog = Catalog::open(&stage.config.datasets, &stores, &footers, |_| {}).await.unwrap();
+    let snapshot = catalog.snapshot("d", None).await.unwrap();
     let shared = Shared::new(&budget, 0, None);
     let plans = Plans::new(Counter::new(budget, LONG, None), shared);
     let request = FeedRequest::parse(feed.as_bytes()).unwrap();
