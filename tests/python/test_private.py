@@ -84,7 +84,7 @@ def test_a_filter_feeds_the_rows_that_pass_and_select_computes(data):
         assert sorted(i for rows, _ in epoch for i in rows) == expected
     with penstock.feed(data, **order, **some, start=batches[3][1]) as feed:
         assert ids(feed) == [i for rows, _ in batches[4:] for i in rows]
-    with pytest.raises(penstock.ArgumentError, match="a feed with order"):
+    with pytest.raises(penstock.ArgumentError, match="a feed with filter"):
         with penstock.feed(data, **order, columns=["id"], start=batches[3][1]) as feed:
             ids(feed)
     with pytest.raises(penstock.FeedError, match="at letter 1: the dataset has no column \"idd\""):
