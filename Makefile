@@ -7,7 +7,9 @@ PY     := $(VENV)/bin/python
 PACKAGE := trainer-sidecar/python
 TOOLS  ?= $(HOME)/.cache/penstock/tools
 WHEEL_TOOLS  := $(CURDIR)/target/venv-wheel
-WHEEL_TARGET := x86_64-unknown-linux-gnu
+# x86_64 or aarch64; built on either.
+WHEEL_ARCH   ?= x86_64
+WHEEL_TARGET := $(WHEEL_ARCH)-unknown-linux-gnu
 WHEEL_NATIVE := $(CURDIR)/target/$(WHEEL_TARGET)/wheel
 # Not written over: what runs from there keeps what it has.
 INSTALL_NATIVES = install -D -t $(PACKAGE)/penstock/_native target/quick/penstock target/quick/libpenstock_tf.so
@@ -29,7 +31,7 @@ help:
 	@echo 'make fuzz      a minute of foreign bytes for every decoder of them; SECONDS_EACH=600 for more'
 	@echo 'make bench     all benches beside their peers; NAME=flight for one'
 	@echo 'make develop   build, and install the Python package into target/venv'
-	@echo 'make wheel     the Python package for any Linux of x86_64 since 2014, into target/wheels'
+	@echo 'make wheel     the Python package for any Linux since 2014, into target/wheels; WHEEL_ARCH=aarch64 for that'
 	@echo 'make lint      rustfmt, clippy, spelling; make licences for dependencies'
 
 demo: develop
@@ -54,11 +56,12 @@ $(VENV)/.ready: tests/python/requirements.txt $(PACKAGE)/pyproject.toml
 
 # Zig links against the C library of 2014, glibc 2.17; a symbol of a later one would keep the wheel from loading there.
 wheel: $(WHEEL_TOOLS)/.ready
+	rustup target add $(WHEEL_TARGET)
 	PATH="$(WHEEL_TOOLS)/bin:$$PATH" cargo zigbuild --profile wheel --target $(WHEEL_TARGET).2.17 -p penstock -p penstock-tf-op
 	! readelf --version-info --wide $(addprefix $(WHEEL_NATIVE)/,penstock libpenstock_tf.so) | grep -oE 'GLIBC_2\.(1[89]|[2-9][0-9])'
 	rm -rf $(PACKAGE)/build
 	PENSTOCK_NATIVE=$(WHEEL_NATIVE) $(WHEEL_TOOLS)/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--config-settings=--build-option=--plat-name=manylinux2014_x86_64 --wheel-dir target/wheels ./$(PACKAGE)
+		--config-settings=--build-option=--plat-name=manylinux2014_$(WHEEL_ARCH) --wheel-dir target/wheels ./$(PACKAGE)
 	ls -l target/wheels
 
 $(WHEEL_TOOLS)/.ready:
