@@ -10,7 +10,7 @@ use penstock_tests::process::Daemon;
 
 use crate::client::{self, Run};
 use crate::median::median;
-use crate::receive::feed;
+use crate::receive::{feed, feed_by};
 use crate::report::{Line, Report};
 
 const MISSES: &str = "penstock_gateway_cache_misses_total";
@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<Report> {
     let mut lines = Vec::new();
     for set in SETS {
         for order in ORDERS {
-            lines.push(epochs(directory.path(), set, order)?);
+            lines.extend(epochs(directory.path(), set, order)?);
         }
     }
     for set in SETS {
@@ -63,21 +63,35 @@ fn command(order: &str, epoch: u64) -> String {
     format!(r#"{{"dataset":"bench","batch_size":4096,"remainder":"keep","epoch":{epoch},{order}}}"#)
 }
 
-/// The second epoch, of which all is in the cache, beside the first.
-fn epochs(directory: &Path, &(set, what, rows): &(&str, &str, u64), order: &(&str, &str)) -> Result<Line> {
-    let (mut first, mut second) = (Vec::new(), Vec::new());
-    for _ in 0..RUNS {
-        let gateway = gateway(directory, set, &["--memory", "2GiB"]);
-        for (epoch, runs) in [(0, &mut first), (1, &mut second)] {
-            let run = Run::measure(gateway.pid(), || feed(&gateway.address, &command(order.1, epoch)))?;
-            ensure!(run.read.rows == rows, "a reader saw {} rows of {rows}", run.read.rows);
-            runs.push(run);
+/// The second epoch, of which all is in the cache, beside the first: over TCP, and lent, as sidecars of the same machine read.
+fn epochs(
+    directory: &Path,
+    &(set, what, rows): &(&str, &str, u64),
+    order: &(&str, &str),
+) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for is_lent in [false, true] {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            let place = tempfile::tempdir()?;
+            let socket = place.path().join("gateway.sock").display().to_string();
+            let gateway = gateway(directory, set, &["--memory", "2GiB", "--unix-socket", &socket]);
+            let lent = format!("penstock+memfd://{socket}");
+            let way = if is_lent { &lent } else { &gateway.address };
+            for (epoch, runs) in [(0, &mut first), (1, &mut second)] {
+                let run =
+                    Run::measure(gateway.pid(), || feed_by(&gateway.address, way, &command(order.1, epoch)))?;
+                ensure!(run.read.rows == rows, "a reader saw {} rows of {rows}", run.read.rows);
+                runs.push(run);
+            }
         }
+        let peers = BTreeMap::from([("first epoch".to_owned(), client::rate(&first))]);
+        let way = if is_lent { "lent" } else { "TCP" };
+        let what = format!("{what}, {}: second epoch, {way}", order.0);
+        let line = Line::rate(what, "GB/s", client::rate(&second), client::total_cpu(&second), peers);
+        lines.push(line.must_reach(3.0));
     }
-    let peers = BTreeMap::from([("first epoch".to_owned(), client::rate(&first))]);
-    let what = format!("{what}, {}: second epoch", order.0);
-    let line = Line::rate(what, "GB/s", client::rate(&second), client::total_cpu(&second), peers);
-    Ok(line.must_reach(3.0))
+    Ok(lines)
 }
 
 /// An epoch of which all is on disk, beside the first. Its pages are in the system's memory as far as that goes: what is

@@ -26,8 +26,8 @@ pub struct Inspection {
     pub schema: SchemaRef,
     /// Nulls of each column, where they are known.
     pub nulls: Vec<Option<u64>>,
-    /// What more is to be said of each column.
-    pub notes: Vec<String>,
+    /// What each column is fed as, or how it can be, where that is known.
+    pub fed_as: Vec<Result<String, String>>,
     /// What a filter passes; order and plan are of these rows.
     pub filtered: Option<Filtered>,
     pub order: Order,
@@ -71,7 +71,7 @@ impl Inspection {
             decoded_bytes: shapes.iter().fold(0, |sum, shape| sum.saturating_add(shape.bytes)),
             schema: snapshot.schema.clone(),
             nulls: Vec::new(),
-            notes: Vec::new(),
+            fed_as: Vec::new(),
             filtered,
             order,
             steps: plan.steps(),
@@ -88,11 +88,12 @@ impl Inspection {
         Self { nulls, ..self }
     }
 
-    /// Says more of every column, by the type that a reader of the gateway gets.
+    /// Says of every column what it is fed as, or what to do where it cannot be, by the type that a reader of the gateway
+    /// gets.
     #[must_use]
-    pub fn with_notes(mut self, note: impl Fn(&str, &DataType) -> String) -> Self {
+    pub fn with_fed_as(mut self, fed_as: impl Fn(&str, &DataType) -> Result<String, String>) -> Self {
         let plain = plain_schema(&self.schema);
-        self.notes = plain.fields().iter().map(|field| note(field.name(), field.data_type())).collect();
+        self.fed_as = plain.fields().iter().map(|field| fed_as(field.name(), field.data_type())).collect();
         self
     }
 }
@@ -114,9 +115,13 @@ impl fmt::Display for Inspection {
                 Some(None) | None if field.is_nullable() => ", may be null".to_owned(),
                 Some(None) | None => String::new(),
             };
-            let with = if null.is_empty() { "" } else { ", its nulls as nulls= says" };
-            let note = self.notes.get(index).map(|note| format!(": {note}{with}")).unwrap_or_default();
-            writeln!(f, "    {:width$}  {}{null}{note}", field.name(), field.data_type())?;
+            write!(f, "    {:width$}  {}{null}", field.name(), field.data_type())?;
+            match self.fed_as.get(index) {
+                None => writeln!(f)?,
+                Some(Ok(tensor)) if null.is_empty() => writeln!(f, ": fed as {tensor}")?,
+                Some(Ok(tensor)) => writeln!(f, ": fed as {tensor}, its nulls as nulls= says")?,
+                Some(Err(advice)) => writeln!(f, ": cannot be fed as it is, {advice}")?,
+            }
         }
         if let Some(filtered) = &self.filtered {
             filtered.write(f, self.rows)?;

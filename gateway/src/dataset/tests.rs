@@ -238,7 +238,7 @@ async fn an_inspection_reads_well() {
     let inspection = inspect::Inspection::new(dataset.location(), &snapshot, order, None).unwrap();
     let nulls = crate::count::nulls(&snapshot).await.unwrap();
     assert_eq!(nulls, [Some(0), Some(15)]);
-    let inspection = inspection.with_nulls(nulls).with_notes(|_, data_type| format!("fed as {data_type}"));
+    let inspection = inspection.with_nulls(nulls).with_fed_as(|_, data_type| Ok(data_type.to_string()));
     let text = inspection.to_string();
     let text = text.replace(directory.0.path().to_str().unwrap(), "DIR").replace(snapshot.id.as_str(), "ID");
     let bytes = format!("{:.1} KiB", snapshot.bytes() as f64 / 1024.0);

@@ -80,11 +80,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let inspection =
             Inspection::new(dataset.location(), &snapshot, order, filtered).with_context(|| uri.clone())?;
         let inspection = inspection.with_nulls(runtime.block_on(nulls(&snapshot))?);
-        let inspection =
-            inspection.with_notes(|name, data_type| match penstock_sidecar::fed_as(name, data_type) {
-                Ok(tensor) => format!("fed as {tensor}"),
-                Err(advice) => format!("cannot be fed as it is, {advice}"),
-            });
+        let inspection = inspection.with_fed_as(penstock_sidecar::fed_as);
         write!(std::io::stdout(), "{inspection}")?;
     }
     Ok(ExitCode::SUCCESS)
