@@ -10,6 +10,7 @@
 
 mod column;
 mod counted;
+mod decompress;
 mod delta;
 mod element;
 mod general;
@@ -110,7 +111,12 @@ impl Decoder {
         }
     }
 
+    /// Goes on with the bytes of ranges that were needed.
     pub(crate) fn push(&mut self, ranges: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<(), ParquetError> {
+        let are_whole = |(range, bytes): (&Range<u64>, &Bytes)| range.end - range.start == bytes.len() as u64;
+        if !ranges.iter().zip(&bytes).all(are_whole) {
+            return Err(ParquetError::EOF("the file ends before its column does".to_owned()));
+        }
         match &mut self.way {
             Way::Whole(decoder) => decoder.push(ranges, bytes),
             // Kept here: whoever goes on with these rows needs them, too.

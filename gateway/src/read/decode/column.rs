@@ -208,16 +208,16 @@ impl<T: Element> Column<T> {
 
     /// Turns to the next page; `false` if there is none.
     fn turn(&mut self) -> Result<bool, Odd> {
+        let before = self.page.as_ref().map_or(Before::Nothing, |(levels, _)| levels.before());
+        // The next one may have its memory.
+        self.page = None;
         match self.pages.next()? {
             None => return Ok(false),
             Some(Parts::Dictionary { values, count }) => {
                 self.dictionary = Some(Dictionary::new(values, count)?);
             }
             Some(Parts::Data { repetition, definition, values, encoding, levels: count, is_new_row }) => {
-                let before = match &self.page {
-                    Some((levels, _)) if !is_new_row => levels.before(),
-                    _ => Before::Nothing,
-                };
+                let before = if is_new_row { Before::Nothing } else { before };
                 let levels = Levels::new(repetition, definition, count, self.shape, before)?;
                 self.page = Some((levels, Values::new::<T>(encoding, values, count)?));
             }

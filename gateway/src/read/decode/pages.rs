@@ -6,7 +6,6 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, buf};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
@@ -15,9 +14,9 @@ use parquet::column::page::{Page, PageReader as _};
 use parquet::errors::ParquetError;
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
-use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::Odd;
+use super::decompress::Decompressed;
 
 /// Where the bytes of a column chunk lie.
 #[derive(Clone)]
@@ -29,7 +28,7 @@ pub(super) struct Chunk {
 
 /// A column chunk being read.
 pub(super) struct Pages {
-    reader: SerializedPageReader<Held>,
+    reader: Decompressed<Held>,
     /// Whether every page begins with a row.
     is_indexed: bool,
 }
@@ -67,27 +66,21 @@ impl Chunk {
         let (start, length) = group.column(leaf).byte_range();
         let whole = start..start.checked_add(length)?;
         let index = footer.metadata().page_index_for_row_group(row_group);
+        let locations = index.page_locations(leaf);
+        let is_sound = |locations: &Vec<PageLocation>| are_sound(locations, &whole, group.num_rows());
         // All rows are all pages.
         let rows = rows.filter(|rows| u64::try_from(group.num_rows()) != Ok(rows.row_count() as u64));
-        let (Some(rows), Some(locations)) = (rows, index.page_locations(leaf)) else {
-            return Some(Self { leaf, ranges: vec![whole], locations: None });
+        let (Some(rows), Some(locations)) = (rows, locations) else {
+            let locations = locations.filter(|locations| is_sound(locations)).cloned();
+            return Some(Self { leaf, ranges: vec![whole], locations });
         };
-        let first = locations.first()?;
-        let is_within = |location: &PageLocation| {
-            let start = u64::try_from(location.offset).ok()?;
-            let end = start.checked_add(u64::try_from(location.compressed_page_size).ok()?)?;
-            Some(whole.start <= start && end <= whole.end)
-        };
-        let is_sound = locations.iter().all(|location| is_within(location) == Some(true))
-            && first.first_row_index == 0
-            && locations.is_sorted_by(|a, b| a.first_row_index < b.first_row_index && a.offset < b.offset)
-            && locations.last()?.first_row_index <= group.num_rows();
-        if !is_sound {
+        if !is_sound(locations) {
             return None;
         }
         let mut ranges = rows.scan_ranges(locations);
-        if first.offset as u64 != whole.start {
-            ranges.insert(0, whole.start..first.offset as u64);
+        let first = locations.first()?.offset as u64;
+        if first != whole.start {
+            ranges.insert(0, whole.start..first);
         }
         Some(Self { leaf, ranges, locations: Some(locations.clone()) })
     }
@@ -97,9 +90,9 @@ impl Chunk {
         footer: &ArrowReaderMetadata,
         row_group: usize,
         leaf: usize,
-        rows: &RowSelection,
+        rows: Option<&RowSelection>,
     ) -> Self {
-        Self::new(footer, row_group, leaf, Some(rows)).unwrap_or_else(|| {
+        Self::new(footer, row_group, leaf, rows).unwrap_or_else(|| {
             let (start, length) = footer.metadata().row_group(row_group).column(leaf).byte_range();
             let whole = start..start.saturating_add(length);
             Self { leaf, ranges: vec![whole], locations: None }
@@ -133,12 +126,12 @@ impl Chunk {
         footer: &ArrowReaderMetadata,
         row_group: usize,
         held: &Held,
-    ) -> Result<SerializedPageReader<Held>, ParquetError> {
+    ) -> Result<Decompressed<Held>, ParquetError> {
         let group = footer.metadata().row_group(row_group);
         let all = usize::try_from(group.num_rows()).unwrap_or(0);
         let held =
             Held(self.ranges.iter().filter_map(|range| Some((range.clone(), held.find(range)?))).collect());
-        SerializedPageReader::new(Arc::new(held), group.column(self.leaf), all, self.locations)
+        Decompressed::new(held, group.column(self.leaf), all, self.locations)
     }
 }
 
@@ -163,6 +156,20 @@ impl Pages {
         let page = self.reader.get_next_page().map_err(unreadable)?;
         page.map(|page| parts(page, self.is_indexed)).transpose()
     }
+}
+
+/// Whether pages of so many rows can lie there.
+fn are_sound(locations: &[PageLocation], whole: &Range<u64>, rows: i64) -> bool {
+    let is_within = |location: &PageLocation| {
+        let start = u64::try_from(location.offset).ok()?;
+        let end = start.checked_add(u64::try_from(location.compressed_page_size).ok()?)?;
+        Some(whole.start <= start && end <= whole.end)
+    };
+    let (Some(first), Some(last)) = (locations.first(), locations.last()) else { return false };
+    locations.iter().all(|location| is_within(location) == Some(true))
+        && first.first_row_index == 0
+        && locations.is_sorted_by(|a, b| a.first_row_index < b.first_row_index && a.offset < b.offset)
+        && last.first_row_index <= rows
 }
 
 fn unreadable(_: ParquetError) -> Odd {

@@ -1,5 +1,6 @@
 //! The decoder beside parquet's own reader: the same rows, whatever the file.
 
+mod compressed;
 mod corpus;
 mod corrupt;
 mod fuzz;
