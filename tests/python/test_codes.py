@@ -118,6 +118,7 @@ def test_what_is_no_vocabulary_is_refused(flights):
     for codes, told in (
         ({"carrier": "red"}, "codes says 'red' for 'carrier': give a list"),
         ({"carrier": []}, "codes says \\[\\] for 'carrier'"),
+        ({"carrier": {"red"}}, "codes says {'red'} for 'carrier': give a list"),
         ({"carrier": [1]}, "give a list of its texts"),
         ({"carrier": [f"{i:099}" for i in range(1000)]}, "take 103.* bytes and a feed can carry 98304"),
     ):

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::dataset::{Dataset, DatasetError, FooterMemory, Progress, Snapshot};
 use crate::store::Stores;
 
-/// A dataset is not listed again before this has passed.
+/// What a gateway saw when it began is for whoever asks first, if that is soon: who starts one asks at once.
 const FRESH: Duration = Duration::from_secs(2);
 /// Snapshots kept though nobody reads them.
 const KEPT: usize = 4;
@@ -29,7 +29,10 @@ struct Shelf {
 
 /// What was seen of a dataset.
 struct Seen {
+    /// When the latest listing began.
     at: Instant,
+    /// Nobody has asked since the gateway began.
+    is_unasked: bool,
     /// The newest last.
     kept: VecDeque<Arc<Snapshot>>,
     /// Those that only streams keep.
@@ -67,11 +70,12 @@ impl Catalog {
             }
             let broken = |source| CatalogError::Dataset { name: name.clone(), source };
             let dataset = Dataset::open(name.as_str(), uri, stores).map_err(broken)?.within(memory.clone());
+            let at = Instant::now();
             let say = |Progress { read, files }| tell(&format!("reading {name}: {read} of {files} files"));
             let snapshot = dataset.look(say).await.map_err(broken)?;
             tracing::info!(dataset = %name, location = %dataset.location(), files = snapshot.files.len(),
                 rows = snapshot.rows(), snapshot = %snapshot.id, "serving");
-            let seen = Seen { at: Instant::now(), kept: VecDeque::from([snapshot]), older: Vec::new() };
+            let seen = Seen { at, is_unasked: true, kept: VecDeque::from([snapshot]), older: Vec::new() };
             if shelves.insert(name.clone(), Shelf { dataset, seen: Mutex::new(seen) }).is_some() {
                 return Err(CatalogError::Twice { name: name.clone() });
             }
@@ -83,16 +87,19 @@ impl Catalog {
         self.0.keys().map(String::as_str)
     }
 
-    /// The snapshot of that id, or the newest.
+    /// The snapshot of that id, or what is there now: listed after this was asked, once for all who ask meanwhile.
     pub(crate) async fn snapshot(&self, name: &str, id: Option<&SnapshotId>) -> Result<Arc<Snapshot>, Error> {
         let shelf = self.shelf(name)?;
+        let asked = Instant::now();
         let mut seen = shelf.seen.lock().await;
         if let Some(known) = id.and_then(|id| seen.find(id)) {
             return Ok(known);
         }
-        if seen.at.elapsed() >= FRESH {
+        let is_first = std::mem::take(&mut seen.is_unasked);
+        if seen.at <= asked && !(is_first && seen.at.elapsed() < FRESH) {
+            let at = Instant::now();
             let snapshot = shelf.dataset.snapshot().await;
-            seen.add(snapshot.map_err(|e| Error::chain(e.code(), &e))?);
+            seen.add(snapshot.map_err(|e| Error::chain(e.code(), &e))?, at);
         }
         match id {
             None => Ok(seen.newest()),
@@ -119,8 +126,8 @@ impl Seen {
         self.kept.iter().map(Arc::clone).chain(older).find(|snapshot| snapshot.id == *id)
     }
 
-    fn add(&mut self, snapshot: Arc<Snapshot>) {
-        self.at = Instant::now();
+    fn add(&mut self, snapshot: Arc<Snapshot>, at: Instant) {
+        self.at = at;
         if self.newest().id == snapshot.id {
             return;
         }

@@ -401,3 +401,21 @@ async fn ranks_learn_from_the_gateway_how_far_all_are() {
     assert!(report(2, 0, 0).await.unwrap().is_complete(), "a rank never falls back");
     assert_eq!(report(3, 0, 2).await.unwrap_err().code, Code::InvalidFeed);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_after_files_have_changed_gets_them_as_they_are() {
+    let stage = Stage::new(&[20], 10);
+    let mut client = stage.client().await;
+    let command = r#"{"dataset":"d","batch_size":10,"shuffle":"none"}"#;
+    for change in 1..4i64 {
+        let (ranks, told) = client.epoch(command).await;
+        assert_eq!((ranks.len(), told.rows), (1, 20 * change as u64));
+        // At once: one file more, and the first one written again.
+        write_from(1_000 * change, stage.dir.path(), &vec![20; change as usize + 1], 10);
+    }
+    let (ranks, _) = client.epoch(command).await;
+    assert_eq!(
+        ranks[0].values().flatten().copied().collect::<Vec<_>>(),
+        (3_000..3_080).collect::<Vec<i64>>()
+    );
+}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Set as AbstractSet
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import _cursor
@@ -213,7 +214,8 @@ def _codes(codes: Codes) -> tuple[list[str], dict[str, list[Optional[str]]]]:
     for column, texts in codes.items():
         if texts is None:
             continue
-        listed = [] if isinstance(texts, str) else list(texts)
+        # A set has no order that another process would know.
+        listed = [] if isinstance(texts, (str, AbstractSet)) else list(texts)
         if not listed or not all(text is None or isinstance(text, str) for text in listed):
             raise ArgumentError(
                 f'codes says {texts!r} for {column!r}: give a list of its texts like ["red", "green"], or None to have them collected from the files'
