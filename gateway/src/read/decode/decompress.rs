@@ -1,8 +1,8 @@
-//! Pages decompressed into memory that earlier pages were in.
+//! Pages decompressed into the memory of the one before.
 //!
 //! In: the bytes of a column chunk. Out: its pages, one after the other. The promise: they are what parquet's own reader
-//! makes of them, and none takes more than the footer says that all of them do. Parquet's own reader writes zeros to fresh
-//! memory, and decompresses there. It knows neither levels nor values.
+//! makes of them, none takes more than the footer says that all of them do, and no page is kept but the last. Parquet's own
+//! reader writes zeros to fresh memory, and decompresses there. It knows neither levels nor values.
 
 use std::sync::Arc;
 
@@ -16,9 +16,6 @@ use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use snap::raw::decompress_len;
 use zstd::zstd_safe::get_frame_content_size;
-
-/// Pages whose memory is remembered: who asks for the next may still hold the last.
-const REMEMBERED: usize = 2;
 
 /// A column chunk's pages.
 pub(super) struct Decompressed<R: ChunkReader> {
@@ -38,7 +35,8 @@ enum Codec {
 struct Memory {
     /// Bytes of a page, at most.
     limit: usize,
-    given: Vec<Bytes>,
+    /// The last one: of use again when nobody else holds it.
+    last: Option<Bytes>,
 }
 
 impl<R: ChunkReader> Decompressed<R> {
@@ -55,7 +53,7 @@ impl<R: ChunkReader> Decompressed<R> {
         let column = stored.as_ref().unwrap_or(column);
         let pages = SerializedPageReader::new(Arc::new(bytes), column, rows, locations)?;
         let limit = usize::try_from(column.uncompressed_size()).unwrap_or(0);
-        Ok(Self { pages, codec, memory: Memory { limit, given: Vec::new() } })
+        Ok(Self { pages, codec, memory: Memory { limit, last: None } })
     }
 
     fn decompressed(&mut self, mut page: Page) -> Result<Page, ParquetError> {
@@ -116,19 +114,15 @@ impl Memory {
         if bytes > self.limit {
             return Err(broken("it is longer than its column"));
         }
-        let free = self.given.iter().position(|given| given.is_unique() && given.len() >= bytes);
-        let memory = free.and_then(|place| self.given.swap_remove(place).try_into_mut().ok());
-        Ok(memory.unwrap_or_else(|| BytesMut::zeroed(bytes)))
+        let last = self.last.take().filter(|last| last.is_unique() && last.len() >= bytes);
+        Ok(last.and_then(|last| last.try_into_mut().ok()).unwrap_or_else(|| BytesMut::zeroed(bytes)))
     }
 
     /// The first bytes of what was taken.
     fn give(&mut self, memory: BytesMut, bytes: usize) -> Bytes {
         let memory = memory.freeze();
         let page = memory.slice(..bytes);
-        if self.given.len() == REMEMBERED {
-            self.given.remove(0);
-        }
-        self.given.push(memory);
+        self.last = Some(memory);
         page
     }
 }

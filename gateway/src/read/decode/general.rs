@@ -3,8 +3,7 @@
 //! In: which rows of which columns are wanted, and the bytes as they come. Out: batches of them. The promise:
 //! it ends, whatever the bytes are. Asked to skip rows of a column that repeats, parquet's reader looks for the
 //! levels that a page promises and does not notice that they have ended; where that can happen the pages pass
-//! through a hand that counts their levels first. Rows that are wanted in one run come from pages that are decompressed
-//! here, too; of many runs parquet's reader leaves out the pages between. It does not know who decodes the other columns.
+//! through a hand that counts their levels first. It does not know who decodes the other columns.
 
 use std::ops::Range;
 
@@ -26,16 +25,16 @@ use super::{Next, Wanted, fitted};
 /// Columns being decoded by parquet's own reader.
 pub(super) enum General {
     Plain(Box<ParquetPushDecoder>),
-    /// Rows come in one run, or are skipped of columns that repeat.
-    Group(Box<Group>),
+    /// Rows are skipped of columns that repeat.
+    Counted(Box<Group>),
 }
 
-/// A row group whose pages are decompressed here, and counted.
+/// A row group whose pages are counted.
 pub(super) struct Group {
     footer: ArrowReaderMetadata,
     row_group: usize,
     columns: ProjectionMask,
-    rows: Option<RowSelection>,
+    rows: RowSelection,
     batch_rows: usize,
     chunks: Vec<Chunk>,
     pushed: Held,
@@ -49,9 +48,12 @@ impl General {
         rows: Option<RowSelection>,
         batch_rows: usize,
     ) -> Result<Self, ParquetError> {
-        if rows.as_ref().is_none_or(|rows| is_one_run(rows) || skips(rows) && repeats(wanted, &columns)) {
-            let group = Group::new(wanted, columns, rows, batch_rows);
-            return Ok(Self::Group(Box::new(group)));
+        if let Some(rows) = &rows
+            && skips(rows)
+            && repeats(wanted, &columns)
+        {
+            let group = Group::new(wanted, columns, rows.clone(), batch_rows);
+            return Ok(Self::Counted(Box::new(group)));
         }
         Self::plain(wanted, columns, rows, batch_rows)
     }
@@ -74,7 +76,7 @@ impl General {
     /// What is next, given what is held already.
     pub(super) fn advance(&mut self, held: &Held) -> Result<Next, ParquetError> {
         let decoder = match self {
-            Self::Group(group) => return group.advance(held),
+            Self::Counted(group) => return group.advance(held),
             Self::Plain(decoder) => decoder,
         };
         loop {
@@ -94,17 +96,12 @@ impl General {
     pub(super) fn push(&mut self, ranges: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<(), ParquetError> {
         match self {
             Self::Plain(decoder) => decoder.push_ranges(ranges, bytes),
-            Self::Group(group) => {
+            Self::Counted(group) => {
                 group.pushed.add(ranges, bytes);
                 Ok(())
             }
         }
     }
-}
-
-/// Whether all wanted rows are neighbours.
-fn is_one_run(rows: &RowSelection) -> bool {
-    rows.iter().filter(|step| step.row_count > 0 && !step.skip).count() <= 1
 }
 
 /// Whether any row before a wanted one is not.
@@ -120,12 +117,12 @@ fn repeats(wanted: &Wanted, columns: &ProjectionMask) -> bool {
 }
 
 impl Group {
-    fn new(wanted: &Wanted, columns: ProjectionMask, rows: Option<RowSelection>, batch_rows: usize) -> Self {
+    fn new(wanted: &Wanted, columns: ProjectionMask, rows: RowSelection, batch_rows: usize) -> Self {
         // Of many short runs the reader decodes what lies between, too.
-        let covering = rows.as_ref().map(covering);
+        let covering = covering(&rows);
         let (footer, row_group) = (wanted.footer.clone(), wanted.row_group);
         let leaves = (0..footer.parquet_schema().num_columns()).filter(|&leaf| columns.leaf_included(leaf));
-        let chunks = leaves.map(|leaf| Chunk::of_any(&footer, row_group, leaf, covering.as_ref())).collect();
+        let chunks = leaves.map(|leaf| Chunk::of_any(&footer, row_group, leaf, &covering)).collect();
         Self { footer, row_group, columns, rows, batch_rows, chunks, pushed: Held::default(), open: None }
     }
 
@@ -156,7 +153,12 @@ impl Group {
         let fields = self.footer.schema().fields();
         let schema = self.footer.parquet_schema();
         let levels = parquet_to_arrow_field_levels(schema, self.columns.clone(), Some(fields))?;
-        ParquetRecordBatchReader::try_new_with_row_groups(&levels, self, self.batch_rows, self.rows.clone())
+        ParquetRecordBatchReader::try_new_with_row_groups(
+            &levels,
+            self,
+            self.batch_rows,
+            Some(self.rows.clone()),
+        )
     }
 }
 

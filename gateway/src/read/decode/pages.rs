@@ -90,9 +90,9 @@ impl Chunk {
         footer: &ArrowReaderMetadata,
         row_group: usize,
         leaf: usize,
-        rows: Option<&RowSelection>,
+        rows: &RowSelection,
     ) -> Self {
-        Self::new(footer, row_group, leaf, rows).unwrap_or_else(|| {
+        Self::new(footer, row_group, leaf, Some(rows)).unwrap_or_else(|| {
             let (start, length) = footer.metadata().row_group(row_group).column(leaf).byte_range();
             let whole = start..start.saturating_add(length);
             Self { leaf, ranges: vec![whole], locations: None }
