@@ -10,6 +10,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
+use parquet::file::metadata::RowGroupMetaData;
 
 use super::cache::{Grid, Key};
 use super::decode::Wanted;
@@ -150,20 +151,20 @@ impl Source {
 
     /// What the block of a place takes in its file, about.
     pub(crate) fn stored_bytes(&self, place: &Place) -> u64 {
-        let footer = &self.file(place).footer;
-        let group = footer.metadata().row_group(place.row_group);
-        let rows = place.block_rows.end - place.block_rows.start;
-        let leaves = self.projection.leaves(footer).into_iter();
-        leaves.map(|leaf| stored_bytes(group, leaf, rows)).fold(0, u64::saturating_add)
+        self.of_columns(place, stored_bytes)
     }
 
     /// What decoding the block of a place holds beside the rows.
     pub(crate) fn open_bytes(&self, place: &Place) -> u64 {
+        self.of_columns(place, decoding_bytes)
+    }
+
+    fn of_columns(&self, place: &Place, bytes: fn(&RowGroupMetaData, usize, u64) -> u64) -> u64 {
         let footer = &self.file(place).footer;
         let group = footer.metadata().row_group(place.row_group);
         let rows = place.block_rows.end - place.block_rows.start;
         let leaves = self.projection.leaves(footer).into_iter();
-        leaves.map(|leaf| decoding_bytes(group, leaf, rows)).fold(0, u64::saturating_add)
+        leaves.map(|leaf| bytes(group, leaf, rows)).fold(0, u64::saturating_add)
     }
 
     /// What the rows of a place hold once they are decoded, about, and a batch beyond.

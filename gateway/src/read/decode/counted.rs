@@ -6,21 +6,21 @@
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::ParquetError;
+use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::Odd;
-use super::decompress::Decompressed;
 use super::pages::Held;
 
 /// A reader of pages that counts.
 pub(super) struct Counted {
-    pages: Decompressed<Held>,
+    pages: SerializedPageReader<Held>,
     /// Bits of a repetition level; 0 in a column that does not repeat.
     width: usize,
 }
 
 impl Counted {
     /// Of a column whose repetition levels go up to `highest`.
-    pub(super) fn new(pages: Decompressed<Held>, highest: i16) -> Self {
+    pub(super) fn new(pages: SerializedPageReader<Held>, highest: i16) -> Self {
         let width = highest.checked_ilog2().map_or(0, |bits| bits as usize + 1);
         Self { pages, width }
     }

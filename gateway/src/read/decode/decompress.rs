@@ -56,6 +56,20 @@ impl<R: ChunkReader> Decompressed<R> {
         Ok(Self { pages, codec, memory: Memory { limit, last: None } })
     }
 
+    pub(super) fn next(&mut self) -> Result<Option<Page>, ParquetError> {
+        let page = self.pages.get_next_page()?;
+        page.map(|page| self.decompressed(page)).transpose()
+    }
+
+    /// What is known of the next page without decompressing it.
+    pub(super) fn peek(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        self.pages.peek_next_page()
+    }
+
+    pub(super) fn skip(&mut self) -> Result<(), ParquetError> {
+        self.pages.skip_next_page()
+    }
+
     fn decompressed(&mut self, mut page: Page) -> Result<Page, ParquetError> {
         let Some(codec) = &mut self.codec else { return Ok(page) };
         // Levels of the second version are not compressed.
@@ -129,40 +143,4 @@ impl Memory {
 
 fn broken(what: &str) -> ParquetError {
     ParquetError::General(format!("a page cannot be decompressed: {what}"))
-}
-
-impl<R: ChunkReader> PageReader for Decompressed<R> {
-    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
-        let page = self.pages.get_next_page()?;
-        page.map(|page| self.decompressed(page)).transpose()
-    }
-
-    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
-        self.pages.peek_next_page()
-    }
-
-    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
-        self.pages.skip_next_page()
-    }
-
-    fn supports_deferred_dictionary(&self) -> bool {
-        self.pages.supports_deferred_dictionary()
-    }
-
-    fn take_deferred_dictionary(&mut self) -> Result<Option<Page>, ParquetError> {
-        let page = self.pages.take_deferred_dictionary()?;
-        page.map(|page| self.decompressed(page)).transpose()
-    }
-
-    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
-        self.pages.at_record_boundary()
-    }
-}
-
-impl<R: ChunkReader> Iterator for Decompressed<R> {
-    type Item = Result<Page, ParquetError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.get_next_page().transpose()
-    }
 }

@@ -6,14 +6,17 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, buf};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
 use parquet::basic::Encoding;
-use parquet::column::page::{Page, PageReader as _};
+use parquet::column::page::Page;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::Odd;
 use super::decompress::Decompressed;
@@ -116,8 +119,10 @@ impl Chunk {
         held: &Held,
     ) -> Result<Pages, Odd> {
         let is_indexed = self.locations.is_some();
-        let reader = self.reader(footer, row_group, held).map_err(unreadable)?;
-        Ok(Pages { reader, is_indexed })
+        let group = footer.metadata().row_group(row_group);
+        let (own, rows) = (self.own(held), rows(group));
+        let reader = Decompressed::new(own, group.column(self.leaf), rows, self.locations);
+        Ok(Pages { reader: reader.map_err(unreadable)?, is_indexed })
     }
 
     /// The same as parquet's own readers take them.
@@ -126,13 +131,20 @@ impl Chunk {
         footer: &ArrowReaderMetadata,
         row_group: usize,
         held: &Held,
-    ) -> Result<Decompressed<Held>, ParquetError> {
+    ) -> Result<SerializedPageReader<Held>, ParquetError> {
         let group = footer.metadata().row_group(row_group);
-        let all = usize::try_from(group.num_rows()).unwrap_or(0);
-        let held =
-            Held(self.ranges.iter().filter_map(|range| Some((range.clone(), held.find(range)?))).collect());
-        Decompressed::new(held, group.column(self.leaf), all, self.locations)
+        let (own, rows) = (Arc::new(self.own(held)), rows(group));
+        SerializedPageReader::new(own, group.column(self.leaf), rows, self.locations)
     }
+
+    /// What it needs of what is held.
+    fn own(&self, held: &Held) -> Held {
+        Held(self.ranges.iter().filter_map(|range| Some((range.clone(), held.find(range)?))).collect())
+    }
+}
+
+fn rows(group: &RowGroupMetaData) -> usize {
+    usize::try_from(group.num_rows()).unwrap_or(0)
 }
 
 impl Pages {
@@ -143,17 +155,17 @@ impl Pages {
 
     /// How many rows the next page has, if that can be told without reading it.
     pub(super) fn rows_ahead(&mut self) -> Result<Option<usize>, Odd> {
-        let page = self.reader.peek_next_page().map_err(unreadable)?;
+        let page = self.reader.peek().map_err(unreadable)?;
         Ok(page.and_then(|page| page.num_rows))
     }
 
     /// Passes the next page.
     pub(super) fn skip(&mut self) -> Result<(), Odd> {
-        self.reader.skip_next_page().map_err(unreadable)
+        self.reader.skip().map_err(unreadable)
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Parts>, Odd> {
-        let page = self.reader.get_next_page().map_err(unreadable)?;
+        let page = self.reader.next().map_err(unreadable)?;
         page.map(|page| parts(page, self.is_indexed)).transpose()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{BinaryArray, BooleanArray, Float32Array, Int64Array, StringArray};
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::column::page::{Page, PageReader as _};
+use parquet::column::page::Page;
 use parquet::file::properties::WriterVersion;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -74,7 +74,7 @@ fn addresses(hold: impl Fn(&mut Vec<Bytes>)) -> (HashSet<usize>, Vec<Bytes>) {
     let column = footer.metadata().row_group(0).column(0);
     let mut pages = Decompressed::new(file, column, 800, None).unwrap();
     let (mut held, mut addresses) = (Vec::new(), HashSet::new());
-    while let Some(Page::DataPage { buf, .. }) = pages.get_next_page().unwrap() {
+    while let Some(Page::DataPage { buf, .. }) = pages.next().unwrap() {
         addresses.insert(buf.as_ptr() as usize);
         held.push(buf);
         hold(&mut held);
@@ -99,5 +99,5 @@ fn a_page_longer_than_its_column_is_refused() {
     let column = footer.metadata().row_group(0).column(0).clone();
     let column = column.into_builder().set_total_uncompressed_size(10).build().unwrap();
     let mut pages = Decompressed::new(file, &column, 800, None).unwrap();
-    assert!(pages.get_next_page().is_err_and(|error| error.to_string().contains("longer than its column")));
+    assert!(pages.next().is_err_and(|error| error.to_string().contains("longer than its column")));
 }
