@@ -9,10 +9,13 @@
 //! N rows, a global batch of B, L lanes, S = ⌊N/B⌋ whole steps, q(ℓ) = ⌊ℓB/L⌋.
 //! 1. Blocks that hold rows are laid end to end, permuted by (seed, epoch) unless `shuffle` is `none`.
 //!    That is the epoch's *sequence*.
-//! 2. Lane ℓ is the stretch [S·q(ℓ), S·q(ℓ+1)) of the sequence. Step t is made of each lane's t-th run of
+//! 2. N mod B neighbours of the sequence are the remainder; they are in no lane and no window. Under `pad` and `keep`,
+//!    and in file order, they are its last. Under `drop` of a shuffled feed they begin anywhere, drawn from [0, N) by
+//!    (seed, epoch), the sequence taken as a ring: each row is left out as often as any other, however few blocks there
+//!    are, and at most one block is entered twice.
+//! 3. Lane ℓ is the stretch [S·q(ℓ), S·q(ℓ+1)) of the rest. Step t is made of each lane's t-th run of
 //!    q(ℓ+1) − q(ℓ) rows, lanes in order.
-//! 3. Under `rows`, the rows of a lane are first permuted inside consecutive windows.
-//! 4. The last N mod B rows of the sequence are the remainder; they are in no lane and no window.
+//! 4. Under `rows`, the rows of a lane are first permuted inside consecutive windows.
 //!
 //! L and the windows, where a feed does not set them, follow from the batch, the blocks and `shuffle_bytes`
 //! (module `cut`); permutations from hashes of numbers (module `random`). A test pins both.
@@ -29,7 +32,7 @@ mod random;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use penstock_proto::{Feed, Remainder, Shuffle};
+use penstock_proto::{Feed, OrderRules, Remainder, Shuffle};
 
 pub(crate) use self::cut::Cut;
 pub use self::epoch::{BlockRange, EpochPlan, Window};
@@ -132,6 +135,11 @@ impl Plan {
         self.cut.batch_size
     }
 
+    /// What positions count in.
+    pub fn rules(&self) -> OrderRules {
+        if self.drops_others_every_epoch() { OrderRules::DROP_BY_EPOCH } else { OrderRules::FIRST }
+    }
+
     pub fn lanes(&self) -> u32 {
         self.cut.lanes
     }
@@ -148,5 +156,9 @@ impl Plan {
 
     pub(crate) fn cut(&self) -> Cut {
         self.cut
+    }
+
+    fn drops_others_every_epoch(&self) -> bool {
+        self.shuffle != Shuffle::None && self.dropped() > 0
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use prost::Message as _;
 
 use crate::mixture::{Exhausted, Mixture};
-use crate::{Code, Compression, Error, FeedCommand, Rank, SnapshotId, WorldSize};
+use crate::{Code, Compression, Error, FeedCommand, OrderRules, Rank, SnapshotId, WorldSize};
 
 /// Rows of a global batch when nothing is said.
 pub const DEFAULT_BATCH_SIZE: u64 = 1024;
@@ -56,6 +56,8 @@ pub struct FeedRequest {
     pub snapshot: Option<SnapshotId>,
     /// `None` sends columns as they lie in memory.
     pub compression: Option<Compression>,
+    /// What the start counts in; `None` means whatever holds.
+    pub order_rules: Option<OrderRules>,
 }
 
 /// How far rows move between epochs.
@@ -197,6 +199,7 @@ impl FeedRequest {
             start_step: command.start_step.unwrap_or(0),
             snapshot: command.snapshot.clone().map(SnapshotId::new),
             compression: command.compression.as_deref().map(parse).transpose()?,
+            order_rules: command.order_rules.map(OrderRules::new),
         })
     }
 
@@ -224,6 +227,7 @@ impl FeedRequest {
             mixture: mixture.map(Mixture::to_command).unwrap_or_default(),
             exhausted: mixture.map(|mixture| mixture.exhausted.to_string()),
             compression: self.compression.as_ref().map(ToString::to_string),
+            order_rules: self.order_rules.map(OrderRules::get),
         }
     }
 }

@@ -6,7 +6,7 @@ use penstock_fuzz::fuzz;
 use prost::Message as _;
 
 use crate::delivery::{Report, Standing};
-use crate::{FeedCommand, FeedInfo, FeedRequest, Note, Pull, SnapshotId, Ticket, TicketKey};
+use crate::{FeedCommand, FeedInfo, FeedRequest, Note, OrderRules, Pull, SnapshotId, Ticket, TicketKey};
 
 const MIXTURE: &str = r#"{"mixture":[{"dataset":"web","weight":7},{"dataset":"books","weight":0.3}],"exhausted":"all","lanes":2}"#;
 const JSON: &str = r#"{"dataset":"d","select":["a + 1 AS b"],"filter":" a > 3 ","batch_size":8,"world_size":2,"rank":1,"shuffle":"rows","seed":7,"epoch":2,"start_step":3,"remainder":"pad","lanes":4,"shuffle_bytes":1000,"delivery":"static","snapshot":"ab"}"#;
@@ -70,6 +70,7 @@ fn fuzz_notes() {
         rows: 80,
         dropped: 8,
         lanes: 4,
+        order_rules: OrderRules::DROP_BY_EPOCH,
         mixture: vec![],
         vocabularies: std::collections::BTreeMap::new(),
         nulls: std::collections::BTreeMap::new(),

@@ -1,4 +1,4 @@
-//! What a misspelt name was meant to be.
+//! What a misspelt name was meant to be, and how a name is written.
 
 /// Near names, or else the first few there are.
 pub fn hint(name: &str, known: &[&str]) -> String {
@@ -22,6 +22,17 @@ pub fn hint(name: &str, known: &[&str]) -> String {
         _ if known.len() <= SHOWN => format!("it has {}", quoted(known)),
         _ => format!("it has {} and {} more", quoted(&known[..SHOWN]), known.len() - SHOWN),
     }
+}
+
+/// A column's name as SQL has it: in double quotes where there is more to it than letters, digits and `_`.
+pub fn sql_name(name: &str) -> String {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let is_word = name.chars().all(is_letter) && name.starts_with(|first: char| !first.is_ascii_digit());
+    // The few that no column is called without quotes.
+    let is_taken = ["all", "any", "trim", "struct", "interval", "exists", "from"]
+        .iter()
+        .any(|taken| name.eq_ignore_ascii_case(taken));
+    if is_word && !is_taken { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 /// Letters to insert, delete or replace (Levenshtein), by one row of the table at a time.
@@ -50,6 +61,11 @@ mod tests {
         assert_eq!(hint("Label", &["label"]), r#"did you mean "label"?"#);
         assert_eq!(hint("x", &["a", "b"]), r#"it has "a", "b""#);
         assert_eq!(hint("weight", &["label", "image"]), r#"it has "label", "image""#);
+        let names = ["id", "_x1", "a.b", "1st", "größe", "say \"x\"", "From", ""].map(sql_name);
+        assert_eq!(
+            names,
+            ["id", "_x1", r#""a.b""#, r#""1st""#, r#""größe""#, r#""say ""x""""#, r#""From""#, r#""""#]
+        );
         assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

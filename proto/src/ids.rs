@@ -86,3 +86,40 @@ impl fmt::Display for Rank {
         self.0.fmt(f)
     }
 }
+
+/// The rules by which an epoch's order is made of a feed: a step holds other rows under other rules, so positions are
+/// kept with theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OrderRules(u32);
+
+impl OrderRules {
+    /// What holds where nothing is said. The remainder is the last rows of every epoch.
+    pub const FIRST: Self = Self(1);
+    /// Of a shuffled feed that drops its remainder: other rows are dropped every epoch.
+    pub const DROP_BY_EPOCH: Self = Self(2);
+
+    pub fn new(rules: u32) -> Self {
+        Self(rules)
+    }
+
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    pub fn is_first(&self) -> bool {
+        *self == Self::FIRST
+    }
+}
+
+impl Default for OrderRules {
+    fn default() -> Self {
+        Self::FIRST
+    }
+}
+
+impl fmt::Display for OrderRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

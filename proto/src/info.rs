@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::SnapshotId;
+use crate::{OrderRules, SnapshotId};
 
 /// The `app_metadata` of a `FlightInfo`, as JSON. Unknown members are ignored: a newer gateway may say
 /// more.
@@ -19,6 +19,9 @@ pub struct FeedInfo {
     pub dropped: u64,
     /// Of a mixture, those of all its datasets.
     pub lanes: u32,
+    /// What steps of this feed count in.
+    #[serde(default, skip_serializing_if = "OrderRules::is_first")]
+    pub order_rules: OrderRules,
     /// What a mixture is made of, in the order of names; empty for a dataset.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixture: Vec<ComponentInfo>,

@@ -14,7 +14,7 @@ use arrow_flight::{
 };
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
-use penstock_proto::{Code, Error, FeedInfo, FeedRequest, Note, SnapshotId};
+use penstock_proto::{Code, Error, FeedInfo, FeedRequest, Note, OrderRules, SnapshotId};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -225,6 +225,7 @@ impl FlightService for Fake {
             rows,
             dropped: 0,
             lanes: 1,
+            order_rules: OrderRules::FIRST,
             mixture: Vec::new(),
             vocabularies: std::collections::BTreeMap::new(),
             nulls: std::collections::BTreeMap::new(),

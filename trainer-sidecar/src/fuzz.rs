@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow_flight::{FlightEndpoint, FlightInfo};
 use penstock_fuzz::fuzz;
-use penstock_proto::{FeedInfo, SnapshotId};
+use penstock_proto::{FeedInfo, OrderRules, SnapshotId};
 use prost::Message as _;
 
 use crate::request::Request;
@@ -47,6 +47,7 @@ fn fuzz_subscriptions() {
         rows: 80,
         dropped: 8,
         lanes: 4,
+        order_rules: OrderRules::DROP_BY_EPOCH,
         mixture: vec![],
         vocabularies: std::collections::BTreeMap::new(),
         nulls: std::collections::BTreeMap::new(),

@@ -128,7 +128,13 @@ impl fmt::Display for Inspection {
         }
         let Order { batch_size, shuffle, remainder, .. } = self.order;
         write!(f, "  epoch     {} steps of {batch_size} rows", self.steps)?;
-        writeln!(f, ", shuffle {shuffle}, remainder {remainder} ({} rows left out)", self.dropped)?;
+        let every_epoch =
+            if shuffle != Shuffle::None && self.dropped > 0 { ", others every epoch" } else { "" };
+        writeln!(
+            f,
+            ", shuffle {shuffle}, remainder {remainder} ({} rows left out{every_epoch})",
+            self.dropped
+        )?;
         write!(f, "  lanes     {}", self.lanes)?;
         match self.window_rows {
             Some(rows) => writeln!(f, ", windows of {rows} rows")?,

@@ -141,6 +141,7 @@ fn key(request: &FeedRequest) -> Vec<u8> {
         feed: request.feed.clone(),
         snapshot: request.snapshot.clone(),
         compression: None,
+        order_rules: request.order_rules,
     };
     of_all.to_command().encode_to_vec()
 }

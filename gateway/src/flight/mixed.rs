@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use penstock_proto::{
-    Code, ComponentInfo, Error, Feed, FeedInfo, FeedRequest, Mixture, Rank, SnapshotId, mixture,
+    Code, ComponentInfo, Error, Feed, FeedInfo, FeedRequest, Mixture, OrderRules, Rank, SnapshotId, mixture,
 };
 
 use super::Gateway;
 use super::plans::Planned;
-use super::resolve::check_start;
+use super::resolve::{check_rules, check_start};
 use crate::dataset::Snapshot;
 use crate::partition::{Partition, share_of};
 use crate::plan::{BatchTooSmall, MixturePlan, Quotas, component_seed};
@@ -88,6 +88,9 @@ impl Gateway {
             );
             return Err(Error::new(Code::InvalidFeed, message));
         }
+        let rules = rules(&components);
+        check_rules(&request, rules)?;
+        request.order_rules = Some(rules);
         request.feed.lanes = Some(lanes);
         let ids = components.iter().map(|component| &component.planned.snapshot.id);
         request.snapshot = Some(SnapshotId::join(ids));
@@ -134,6 +137,7 @@ impl Mixed {
             rows: self.components.iter().map(|component| component.planned.plan.rows()).sum(),
             dropped: self.components.iter().map(|component| component.planned.plan.dropped()).sum(),
             lanes: self.components.iter().map(|component| component.planned.plan.lanes()).sum(),
+            order_rules: rules(&self.components),
             mixture: self.components.iter().zip(self.plan.quotas().get()).map(told).collect(),
             vocabularies: BTreeMap::new(),
             nulls: BTreeMap::new(),
@@ -198,6 +202,12 @@ impl Mixed {
             })
             .collect()
     }
+}
+
+/// The latest of those by which its datasets are planned.
+fn rules(components: &[Component]) -> OrderRules {
+    let of_each = components.iter().map(|component| component.planned.plan.rules());
+    of_each.max_by_key(|rules| rules.get()).unwrap_or_default()
 }
 
 /// Bytes of a rank's rows of a step, about; at least one.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use penstock_proto::{Code, Error, Feed, FeedInfo, FeedRequest, Rank, Remainder};
+use penstock_proto::{Code, Error, Feed, FeedInfo, FeedRequest, OrderRules, Rank, Remainder};
 
 use super::Gateway;
 use super::plans::Planned;
@@ -33,7 +33,9 @@ impl Gateway {
         let snapshot = self.catalog.snapshot(&request.feed.dataset, request.snapshot.as_ref()).await?;
         let planned = self.plans.plan(&snapshot, &request.feed).await?;
         check_start(&request, planned.plan.steps())?;
+        check_rules(&request, planned.plan.rules())?;
         self.check_padding(&request, &planned)?;
+        request.order_rules = Some(planned.plan.rules());
         request.feed.lanes = Some(planned.plan.lanes());
         request.snapshot = Some(planned.snapshot.id.clone());
         Ok(Resolved { request, planned })
@@ -72,6 +74,16 @@ pub(super) fn check_start(request: &FeedRequest, steps: u64) -> Result<(), Error
     let message = format!(
         "start_step is {} but an epoch has {steps} steps: begin at a step below that, or with the next epoch",
         request.start_step
+    );
+    Err(Error::new(Code::InvalidFeed, message))
+}
+
+/// A step that was counted in another order holds other rows here.
+pub(super) fn check_rules(request: &FeedRequest, rules: OrderRules) -> Result<(), Error> {
+    let Some(said) = request.order_rules.filter(|&said| said != rules) else { return Ok(()) };
+    let message = format!(
+        "the feed was begun in an order of rules {said} and this gateway's release orders it by rules {rules}, so that its \
+         steps hold other rows: start the feed anew, or serve it with the release that began it"
     );
     Err(Error::new(Code::InvalidFeed, message))
 }
@@ -125,6 +137,7 @@ impl Resolved {
             rows: plan.rows(),
             dropped: plan.dropped(),
             lanes: plan.lanes(),
+            order_rules: plan.rules(),
             mixture: Vec::new(),
             vocabularies: vocabularies.map(|(name, known)| (name.clone(), known.texts().to_vec())).collect(),
             nulls: self.planned.nulls(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use arrow::record_batch::RecordBatch;
-use penstock_proto::{Code, Compression, Effort, Error, Note, Rank};
+use penstock_proto::{Code, Compression, Effort, Error, Note, OrderRules, Rank};
 use tokio_util::sync::CancellationToken;
 
 use super::lend::{Opened, PARTS};
@@ -63,7 +63,9 @@ impl Gateway {
         spare: impl FnOnce(&Served, Rank) -> Result<u64, Error>,
         beside: impl FnOnce(&mut Work, u64) -> Result<T, Error>,
     ) -> Result<(Messages, T), Error> {
-        let opened = self.config.ticket_key.open(ticket, SystemTime::now())?;
+        let mut opened = self.config.ticket_key.open(ticket, SystemTime::now())?;
+        // Releases that say nothing of it know the first rules only.
+        opened.request.order_rules.get_or_insert(OrderRules::FIRST);
         let Some(rank) = opened.request.rank else {
             return Err(Error::new(Code::BadTicket, "the ticket names no rank: get one from GetFlightInfo"));
         };

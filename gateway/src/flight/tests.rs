@@ -4,6 +4,7 @@ mod cached;
 mod codes;
 mod compressed;
 mod copies;
+mod dropped;
 mod faults;
 mod filters;
 mod fleet;

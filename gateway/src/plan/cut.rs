@@ -84,7 +84,7 @@ impl Cut {
         (above.div_ceil(u128::from(self.batch_size)) - 1) as u32
     }
 
-    /// Where lane `lane` lies in the epoch's sequence.
+    /// Where lane `lane` lies in the epoch's sequence without the remainder.
     pub(crate) fn stretch(&self, lane: u32) -> Range<u64> {
         let slice = self.slice(lane);
         self.whole_steps() * slice.start..self.whole_steps() * slice.end

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use penstock_proto::Shuffle;
 
-use super::random::{Domain, permutation};
+use super::random::{Domain, draw, permutation};
 use super::{Cut, Plan};
 
 /// The order of one epoch. Made in O(blocks), asked in O(log blocks) at any position.
@@ -17,6 +17,8 @@ pub struct EpochPlan {
     blocks: Vec<u32>,
     /// Where the block at the same place ends in the sequence: strictly rising, the last is N.
     ends: Vec<u64>,
+    /// Where the remainder begins in the sequence, which is a ring to it.
+    remainder_start: u64,
 }
 
 /// Some neighbouring rows of one block.
@@ -53,7 +55,12 @@ impl EpochPlan {
                 (block, end)
             })
             .unzip();
-        Self { cut: plan.cut, seed: plan.seed, epoch, blocks, ends }
+        let remainder_start = if plan.drops_others_every_epoch() {
+            draw(Domain::Remainder, &[plan.seed, epoch], plan.cut.rows)
+        } else {
+            plan.cut.rows - plan.cut.remainder_rows()
+        };
+        Self { cut: plan.cut, seed: plan.seed, epoch, blocks, ends, remainder_start }
     }
 
     pub fn epoch(&self) -> u64 {
@@ -98,7 +105,15 @@ impl EpochPlan {
     /// # Panics
     /// When the positions reach beyond the lane.
     pub fn locate(&self, lane: u32, positions: Range<u64>) -> impl Iterator<Item = BlockRange> + '_ {
-        self.find(self.cut.stretch(lane), positions)
+        let stretch = within(self.cut.stretch(lane), positions);
+        // Rows of the remainder that lie at the ring's beginning come before all lanes.
+        let head = self.remainder_head();
+        let gap = self.remainder_start;
+        let behind = self.cut.remainder_rows() - head;
+        let (start, end) = (stretch.start + head, stretch.end + head);
+        let before = start.min(gap)..end.min(gap);
+        let after = start.max(gap)..end.max(gap);
+        self.find(before).chain(self.find(after.start + behind..after.end + behind))
     }
 
     /// The rows that lie at some positions of the remainder, in order; positions count from 0 to N mod B.
@@ -106,17 +121,19 @@ impl EpochPlan {
     /// # Panics
     /// When the positions reach beyond the remainder.
     pub fn locate_remainder(&self, positions: Range<u64>) -> impl Iterator<Item = BlockRange> + '_ {
-        self.find(self.cut.rows - self.cut.remainder_rows()..self.cut.rows, positions)
+        let Range { start, end } = within(0..self.cut.remainder_rows(), positions);
+        let before = self.cut.remainder_rows() - self.remainder_head();
+        let tail = self.remainder_start + start.min(before)..self.remainder_start + end.min(before);
+        self.find(tail).chain(self.find(start.max(before) - before..end.max(before) - before))
     }
 
-    fn find(&self, stretch: Range<u64>, positions: Range<u64>) -> impl Iterator<Item = BlockRange> + '_ {
-        assert!(
-            positions.start <= positions.end && positions.end <= stretch.end - stretch.start,
-            "positions {positions:?} are not in a stretch of {} rows",
-            stretch.end - stretch.start
-        );
-        let mut at = stretch.start + positions.start;
-        let end = stretch.start + positions.end;
+    /// How many of the remainder's rows lie at the sequence's beginning, its others being the last.
+    fn remainder_head(&self) -> u64 {
+        self.cut.remainder_rows().saturating_sub(self.cut.rows - self.remainder_start)
+    }
+
+    /// The rows that lie at some places of the sequence, in order.
+    fn find(&self, Range { start: mut at, end }: Range<u64>) -> impl Iterator<Item = BlockRange> + '_ {
         let mut place = self.ends.partition_point(|&block_end| block_end <= at);
         std::iter::from_fn(move || {
             if at >= end {
@@ -130,4 +147,14 @@ impl EpochPlan {
             Some(found)
         })
     }
+}
+
+/// Some positions of a stretch, counted as the stretch is.
+fn within(stretch: Range<u64>, positions: Range<u64>) -> Range<u64> {
+    assert!(
+        positions.start <= positions.end && positions.end <= stretch.end - stretch.start,
+        "positions {positions:?} are not in a stretch of {} rows",
+        stretch.end - stretch.start
+    );
+    stretch.start + positions.start..stretch.start + positions.end
 }

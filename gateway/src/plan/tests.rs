@@ -161,6 +161,61 @@ proptest! {
 }
 
 proptest! {
+    /// What is dropped of a shuffled feed are neighbours of its sequence as a ring; nothing else changes its place.
+    #[test]
+    fn a_drop_takes_neighbours_of_the_ring(case in cases(), epoch in 0u64..50) {
+        prop_assume!(case.order.shuffle == Shuffle::Blocks);
+        let of = |remainder| {
+            let order = Order { lanes: Some(1), remainder, ..case.order };
+            let EpochIds { lanes, remainder } = Case { order, ..case.clone() }.epoch(epoch);
+            (lanes.concat(), remainder)
+        };
+        let (mut ring, last) = of(Remainder::Keep);
+        ring.extend(last);
+        let (kept, dropped) = of(Remainder::Drop);
+        let start = dropped.first().map_or(0, |first| ring.iter().position(|id| id == first).unwrap());
+        let neighbours: Vec<u64> = ring.iter().cycle().skip(start).take(dropped.len()).copied().collect();
+        prop_assert_eq!(&neighbours, &dropped);
+        ring.retain(|id| !dropped.contains(id));
+        prop_assert_eq!(ring, kept);
+    }
+
+    /// In file order, and where the remainder is fed, it is the last rows of every epoch, as ever.
+    #[test]
+    fn what_drops_nothing_of_a_shuffle_ends_with_the_sequence(case in cases(), epoch in any::<u64>()) {
+        let left = case.rows() % case.order.batch_size;
+        let Order { shuffle, remainder, .. } = case.order;
+        let is_first = shuffle == Shuffle::None || remainder != Remainder::Drop || left == 0;
+        prop_assert_eq!(case.plan().rules(), if is_first { OrderRules::FIRST } else { OrderRules::DROP_BY_EPOCH });
+        let keep = Case { order: Order { remainder: Remainder::Keep, ..case.order }, ..case.clone() };
+        if is_first {
+            prop_assert_eq!(case.epoch(epoch), keep.epoch(epoch));
+        }
+        if shuffle == Shuffle::None {
+            prop_assert_eq!(case.epoch(epoch).remainder, (case.rows() - left..case.rows()).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Of one block, of two, and of fewer rows than a batch but one: over the epochs no row is favoured.
+#[test]
+fn every_row_is_dropped_as_often_as_any_other() {
+    for (blocks, batch, lanes) in [(&[20][..], 8, None), (&[13, 7], 8, Some(2)), (&[15], 8, Some(1))] {
+        for shuffle in [Shuffle::Blocks, Shuffle::Rows] {
+            let case = Case::new(blocks, Order { lanes, ..order(batch, shuffle) });
+            let (rows, left) = (case.rows(), case.plan().dropped());
+            let epochs = 1_000 * rows / left;
+            let mut dropped = vec![0u32; rows as usize];
+            for epoch in 0..epochs {
+                case.epoch(epoch).remainder.iter().for_each(|&id| dropped[id as usize] += 1);
+            }
+            // About 1,000 times each: a standard deviation is 32 at most.
+            assert!(dropped.iter().all(|times| (850..1150).contains(times)), "{blocks:?} {dropped:?}");
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     /// The order is a function of its inputs: threads, and how often it was planned, are not among them.
@@ -260,32 +315,45 @@ fn the_largest_plan_is_exact() {
     for batch_size in [1, 2, u64::MAX - 1, u64::MAX] {
         let lanes = Some(batch_size.min(4096) as u32);
         let order = Order { lanes, shuffle_bytes: u64::MAX, ..order(batch_size, Shuffle::Rows) };
-        let plan = Plan::new(&blocks, order).unwrap();
-        let epoch = plan.epoch(u64::MAX);
-        let in_lanes: u64 = (0..plan.lanes()).map(|lane| epoch.lane_rows(lane)).sum();
-        assert_eq!(in_lanes + plan.dropped(), u64::MAX);
-        let last = plan.lanes() - 1;
-        let end = epoch.lane_rows(last);
-        let located: Vec<_> = epoch.locate(last, end - 1..end).collect();
-        let row = u64::MAX - plan.dropped() - 1;
-        assert_eq!(located, [BlockRange { block: 0, rows: row..row + 1 }]);
+        for remainder in [Remainder::Drop, Remainder::Keep] {
+            let plan = Plan::new(&blocks, Order { remainder, ..order }).unwrap();
+            let left = u64::MAX % batch_size;
+            let epoch = plan.epoch(u64::MAX);
+            let in_lanes: u64 = (0..plan.lanes()).map(|lane| epoch.lane_rows(lane)).sum();
+            assert_eq!(in_lanes + left, u64::MAX);
+            let last = plan.lanes() - 1;
+            let end = epoch.lane_rows(last);
+            let located: Vec<_> = epoch.locate(last, end - 1..end).collect();
+            let dropped: Vec<_> = epoch.locate_remainder(0..left).map(|range| range.rows).collect();
+            let first = dropped.first().map_or(u64::MAX, |rows| rows.start);
+            let behind = dropped.last().map_or(0, |rows| rows.end);
+            // The last row of all that are not left out.
+            let row = if behind == u64::MAX || dropped.len() > 1 { first - 1 } else { u64::MAX - 1 };
+            assert_eq!(located, [BlockRange { block: 0, rows: row..row + 1 }]);
+        }
     }
 }
 
 /// The order is a promise across releases: if this changes, checkpoints of users resume at other rows.
 #[test]
 fn the_order_is_pinned() {
-    let lanes = Some(3);
-    let case =
-        Case::new(&[5, 0, 7, 1, 6, 4, 9], Order { lanes, shuffle_bytes: 168, ..order(6, Shuffle::Rows) });
-    let text: String = (0..2)
-        .map(|epoch| {
-            let EpochIds { lanes, remainder } = case.epoch(epoch);
-            format!("{lanes:?} {remainder:?}\n")
-        })
-        .collect();
-    insta::assert_snapshot!(text, @r"
+    insta::assert_snapshot!(pinned(Remainder::Keep, 0..2), @r"
     [[2, 1, 0, 3, 5, 7, 4, 6, 9, 8], [11, 13, 10, 14, 17, 18, 15, 16, 23, 12], [27, 25, 24, 26, 31, 28, 30, 29, 19, 20]] [21, 22]
     [[15, 16, 14, 13, 23, 17, 24, 18, 26, 25], [28, 30, 27, 29, 5, 6, 31, 12, 7, 8], [9, 11, 0, 10, 2, 1, 4, 3, 20, 19]] [21, 22]
     ");
+    insta::assert_snapshot!(pinned(Remainder::Drop, 0..3), @r"
+    [[2, 1, 0, 3, 5, 9, 4, 8, 11, 10], [14, 15, 13, 16, 12, 23, 17, 18, 25, 24], [29, 27, 26, 28, 20, 30, 19, 31, 21, 22]] [6, 7]
+    [[15, 16, 14, 13, 23, 17, 24, 18, 26, 25], [28, 30, 27, 29, 5, 8, 31, 12, 9, 10], [11, 1, 2, 0, 4, 3, 20, 19, 22, 21]] [6, 7]
+    [[20, 12, 19, 21, 2, 0, 22, 1, 4, 3], [8, 7, 5, 6, 11, 9, 10, 13, 15, 14], [25, 24, 23, 18, 29, 27, 28, 26, 31, 30]] [16, 17]
+    ");
+}
+
+fn pinned(remainder: Remainder, epochs: std::ops::Range<u64>) -> String {
+    let order = Order { lanes: Some(3), shuffle_bytes: 168, remainder, ..order(6, Shuffle::Rows) };
+    let case = Case::new(&[5, 0, 7, 1, 6, 4, 9], order);
+    let told = epochs.map(|epoch| {
+        let EpochIds { lanes, remainder } = case.epoch(epoch);
+        format!("{lanes:?} {remainder:?}\n")
+    });
+    told.collect()
 }

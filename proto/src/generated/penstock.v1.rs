@@ -64,6 +64,9 @@ pub struct FeedCommand {
     /// Columns of texts that come as int32 codes instead: places in the sorted list of the snapshot's different texts.
     #[prost(string, repeated, tag = "20")]
     pub codes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The rules of the order that `epoch` and `start_step` count in, as a gateway said of the feed; absent means its own.
+    #[prost(uint32, optional, tag = "21")]
+    pub order_rules: ::core::option::Option<u32>,
 }
 /// What a mixture holds of one dataset.
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -1,6 +1,6 @@
 //! What a feed is, for its trainer: the JSON at the front of its ring.
 
-use penstock_proto::{ComponentInfo, FeedInfo};
+use penstock_proto::{ComponentInfo, FeedInfo, OrderRules};
 use serde::Serialize;
 
 use crate::pack::PackPlan;
@@ -20,6 +20,8 @@ struct Description<'a> {
     rows: u64,
     dropped: u64,
     lanes: u32,
+    #[serde(skip_serializing_if = "OrderRules::is_first")]
+    order_rules: OrderRules,
     snapshot: &'a str,
     dataset: &'a str,
     remainder: String,
@@ -66,6 +68,7 @@ pub(super) fn describe(request: &Request, info: &FeedInfo, plan: &PackPlan) -> S
         rows: info.rows,
         dropped: info.dropped,
         lanes: info.lanes,
+        order_rules: info.order_rules,
         snapshot: info.snapshot.as_str(),
         dataset: &request.feed.feed.dataset,
         remainder: request.feed.feed.remainder.to_string(),

@@ -53,9 +53,10 @@ impl Start {
         gateways.set_patience(request.patience.unwrap_or(house.deadlines.give_up));
         gateways.learn(&subscription.locations);
         gateways.spread(request.rank.get());
-        // From here on the feed is this snapshot in these lanes, whoever serves it.
+        // From here on the feed is this snapshot in these lanes and this order, whoever serves it.
         request.feed.snapshot = Some(subscription.info.snapshot.clone());
         request.feed.feed.lanes = Some(subscription.info.lanes);
+        request.feed.order_rules = Some(subscription.info.order_rules);
         let plan = request.codes.schema(&subscription.schema);
         let plan = plan.and_then(|schema| PackPlan::new(&schema, &request.nulls, &request.units));
         let plan = plan.map_err(|error| Error::chain(error.code(), &error))?;
