@@ -25,12 +25,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use object_store::local::LocalFileSystem;
 use object_store::{ObjectMeta, ObjectStore};
 use tokio::sync::Mutex;
 
 use crate::config::{CloudConfig, HdfsConfig};
 use crate::store::Stores;
+use crate::store::local::LocalFiles;
 
 pub use self::error::DatasetError;
 pub use self::filter::Filter;
@@ -201,8 +201,8 @@ impl Dataset {
     async fn list_place(&self, place: &Place) -> Result<Vec<Found>, DatasetError> {
         match place {
             Place::Local(path) => {
-                let (path, location) = (path.clone(), self.location.clone());
-                off_thread(move || listing::list(&path, &location)).await
+                let path = path.clone();
+                off_thread(move || listing::list(&path)).await
             }
             #[cfg(feature = "hdfs")]
             Place::Hdfs { path, .. } => {
@@ -227,7 +227,7 @@ impl Origin {
     )]
     fn of(location: &Location, stores: &Stores) -> Result<Self, DatasetError> {
         Ok(match &location.place {
-            Place::Local(_) => Self { store: Arc::new(LocalFileSystem::new()), root: "/".into() },
+            Place::Local(_) => Self { store: Arc::new(LocalFiles), root: "/".into() },
             #[cfg(feature = "hdfs")]
             Place::Hdfs { authority, .. } => {
                 let cluster = stores.cluster(authority)?;

@@ -7,6 +7,8 @@
 pub mod cloud;
 #[cfg(feature = "hdfs")]
 pub mod hdfs;
+pub(crate) mod legible;
+pub(crate) mod local;
 
 #[cfg(any(feature = "hdfs", feature = "cloud"))]
 use std::collections::BTreeMap;

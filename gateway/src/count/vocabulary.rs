@@ -10,7 +10,7 @@ use std::thread::available_parallelism;
 
 use arrow::array::RecordBatch;
 use futures::{StreamExt as _, TryStreamExt as _};
-use penstock_proto::{Code, Error, SnapshotId};
+use penstock_proto::{Code, Error, SnapshotId, sql_name};
 use tokio::sync::OnceCell;
 
 use super::{Counter, selected};
@@ -143,10 +143,11 @@ fn too_many(names: &[String], texts: &[HashSet<String>]) -> Error {
     let bytes = |texts: &HashSet<String>| texts.iter().map(|text| text.len() + BESIDE).sum::<usize>();
     let most = names.iter().zip(texts).max_by_key(|(_, texts)| bytes(texts));
     let (name, texts) = most.map_or(("", 0), |(name, texts)| (name.as_str(), texts.len()));
+    let written = sql_name(name);
     let message = format!(
         "the texts of codes={names:?} are more than the {} MiB that a feed is told, {texts} and more of them in \
          column {name:?}: leave it out of codes, or make numbers of it with \
-         select=[\"hash_bucket({name}, 100000) AS {name}\"]",
+         select=['hash_bucket({written}, 100000) AS {written}']",
         MOST_BYTES >> 20
     );
     Error::new(Code::InvalidFeed, message)

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
-use penstock_proto::Code;
+use penstock_proto::{Code, sql_name};
 
 use crate::expression::ExpressionError;
 use crate::store::StoreError;
+use crate::store::legible::legible;
 
 /// What a URI looks like.
 const PLACES: &[&str] = &[
@@ -28,14 +29,15 @@ pub enum DatasetError {
     UnknownPlace { uri: String },
     #[error("{uri:?} is not a readable pattern: brackets close, and ** stands alone between slashes")]
     Pattern { uri: String, source: glob::PatternError },
-    #[error("there is no {}: check the path", path.display())]
+    #[error("there is no {}: check the path", legible(&path.to_string_lossy()))]
     NoSuchPath { path: PathBuf },
     #[error(
-        "no Parquet file in {location}: a directory is searched for names that end in .parquet, and names \
-         that begin with _ or . are passed over"
+        "no Parquet file in {}: a directory is searched for names that end in .parquet, and names \
+         that begin with _ or . are passed over",
+        legible(location)
     )]
     NoFiles { location: String },
-    #[error("cannot list {}", path.display())]
+    #[error("cannot list {}", legible(&path.to_string_lossy()))]
     List { path: PathBuf, source: io::Error },
     #[cfg(any(feature = "hdfs", feature = "cloud", test))]
     #[error("cannot list {place}")]
@@ -46,7 +48,7 @@ pub enum DatasetError {
     #[cfg(feature = "cloud")]
     #[error(transparent)]
     Cloud(#[from] crate::store::cloud::CloudError),
-    #[error("{} has a name that is not UTF-8 or not a path: rename it", path.display())]
+    #[error("{} has a name that is not UTF-8 or not a path: rename it", legible(&path.to_string_lossy()))]
     Name { path: PathBuf },
     #[error("cannot read {file}")]
     Read { file: String, source: StoreError },
@@ -62,8 +64,9 @@ pub enum DatasetError {
     )]
     ColumnType { file: String, column: String, found: String, first: String, expected: String },
     #[error(
-        "{uri} names places in several stores: the files of a dataset lie in one store; make a dataset of each, and mix \
-         them"
+        "{} names places in several stores: the files of a dataset lie in one store; make a dataset of each, and mix \
+         them",
+        legible(uri)
     )]
     SeveralStores { uri: String },
     #[error("{file} is named twice: name it once")]
@@ -91,7 +94,8 @@ pub enum DatasetError {
     ColumnTwice { column: String },
     #[error(
         "codes names column {column:?}, which is {found}: codes are of texts, make one of it with select, such as \
-         CAST({column} AS TEXT) AS {column}, or leave it out of codes"
+         CAST({0} AS TEXT) AS {0}, or leave it out of codes",
+        sql_name(column)
     )]
     NoTexts { column: String, found: String },
     #[error("select {text:?}")]

@@ -18,7 +18,9 @@ use std::time::UNIX_EPOCH;
 use glob::{MatchOptions, Pattern};
 use object_store::ObjectMeta;
 
-use super::{DatasetError, Location};
+use super::DatasetError;
+use crate::store::legible::legible;
+use crate::store::local;
 
 const PARQUET_ENDINGS: [&str; 3] = [".parquet", ".parq", ".pq"];
 const MATCHING: MatchOptions =
@@ -35,7 +37,7 @@ pub(super) struct Found {
 }
 
 /// Lists a path or pattern of this machine, sorted by name. Blocks on the file system.
-pub(super) fn list(path: &str, location: &Location) -> Result<Vec<Found>, DatasetError> {
+pub(super) fn list(path: &str) -> Result<Vec<Found>, DatasetError> {
     let text = without_stars(path);
     let path = Path::new(text);
     let mut listing = Listing::default();
@@ -50,11 +52,11 @@ pub(super) fn list(path: &str, location: &Location) -> Result<Vec<Found>, Datase
             listing.root = file.parent().unwrap_or(&file).to_owned();
             listing.file(&file, &metadata)?;
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => listing.pattern(text, location)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => listing.pattern(text)?,
         Err(source) => return Err(DatasetError::List { path: path.to_owned(), source }),
     }
     if listing.found.is_empty() {
-        return Err(DatasetError::NoFiles { location: location.to_string() });
+        return Err(DatasetError::NoFiles { location: text.to_owned() });
     }
     Ok(listing.found.into_values().collect())
 }
@@ -67,7 +69,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn pattern(&mut self, text: &str, location: &Location) -> Result<(), DatasetError> {
+    fn pattern(&mut self, text: &str) -> Result<(), DatasetError> {
         let (base, rest) = base_of(text).ok_or_else(|| no_such_path(text))?;
         self.root = match canonical(Path::new(base)) {
             Ok(root) => root,
@@ -79,7 +81,7 @@ impl Listing {
         let root = self.root.to_str().ok_or_else(|| DatasetError::Name { path: self.root.clone() })?;
         let pattern = format!("{}/{rest}", Pattern::escape(root.trim_end_matches('/')));
         let paths = glob::glob_with(&pattern, MATCHING)
-            .map_err(|source| DatasetError::Pattern { uri: location.to_string(), source })?;
+            .map_err(|source| DatasetError::Pattern { uri: text.to_owned(), source })?;
         for path in paths {
             let path =
                 path.map_err(|e| DatasetError::List { path: e.path().to_owned(), source: e.into() })?;
@@ -130,28 +132,16 @@ impl Listing {
         let name = path.strip_prefix(&self.root).ok().and_then(Path::to_str).ok_or_else(unnamed)?.to_owned();
         if !metadata.is_file() {
             return Err(DatasetError::NotParquet {
-                file: path.display().to_string(),
+                file: legible(&path.to_string_lossy()).into_owned(),
                 reason: "it is a device, a pipe or a socket".to_owned(),
             });
         }
-        let modified =
-            metadata.modified().map_err(|source| DatasetError::List { path: path.to_owned(), source })?;
-        let since_1970 = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let meta = ObjectMeta {
-            location: object_store::path::Path::from_absolute_path(path).map_err(|_| unnamed())?,
-            last_modified: modified.into(),
-            size: metadata.len(),
-            // As the local store tells it, so that a reader can demand this very version.
-            e_tag: Some(format!(
-                "\"{:x}-{:x}-{:x}\"",
-                metadata.ino(),
-                since_1970.as_micros(),
-                metadata.len()
-            )),
-            version: None,
-        };
+        let unread = |source| DatasetError::List { path: path.to_owned(), source };
+        let location = local::location(path).ok_or_else(unnamed)?;
+        let meta = local::meta(location, metadata).map_err(unread)?;
+        let modified = metadata.modified().map_err(unread)?;
         // Without the inode: a copy on another machine of a fleet is the same file.
-        let version = since_1970.as_nanos().to_string();
+        let version = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string();
         self.found.insert(name.clone(), Found { name, meta, version });
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use super::DatasetError;
 #[cfg(feature = "cloud")]
 use crate::store::cloud::{Address, Kind};
+use crate::store::legible::legible;
 
 /// A path, a URI of a local file, of HDFS or of an object store, or a pattern of these; a directory stands for
 /// the Parquet files under it. Several URIs of one store, with spaces between, are one dataset's in their order.
@@ -100,8 +101,8 @@ impl Place {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.more.len() {
-            0 => f.write_str(&self.uri),
-            more => write!(f, "{} and {more} more", split_places(&self.uri)[0]),
+            0 => f.write_str(&legible(&self.uri)),
+            more => write!(f, "{} and {more} more", legible(split_places(&self.uri)[0])),
         }
     }
 }

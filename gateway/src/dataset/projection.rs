@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
 use super::{DatasetError, Vocabulary, estimate};
 use crate::expression::{Expression, Input};
-use penstock_proto::hint;
+use penstock_proto::{hint, sql_name};
 
 /// Resolved columns, in the order they were asked for.
 #[derive(Debug, Clone)]
@@ -247,7 +247,38 @@ pub(super) fn leaves(footer: &ArrowReaderMetadata, roots: impl IntoIterator<Item
 /// The place of a column, or what its name may have been meant to be.
 fn find(schema: &Schema, name: &str) -> Result<usize, String> {
     schema.index_of(name).map_err(|_| {
+        if let Some(bare) = unquoted(name)
+            && schema.index_of(&bare).is_ok()
+        {
+            return format!("names in columns are written without quotes, {bare:?}");
+        }
+        if let Some(path) = member(schema, name) {
+            let written: Vec<_> = path.iter().map(|name| sql_name(name)).collect();
+            let (column, member) = (path[0], &written[written.len() - 1]);
+            let written = written.join(".");
+            return format!(
+                "it is a member of column {column:?}, to be had with select=['{written} AS {member}']"
+            );
+        }
         let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         hint(name, &known)
     })
+}
+
+/// A name that was written as SQL has it.
+fn unquoted(name: &str) -> Option<String> {
+    let inner = name.strip_prefix('"')?.strip_suffix('"')?;
+    Some(inner.replace("\"\"", "\""))
+}
+
+/// The column of structures and the members, inward, that a name with dots stands for.
+fn member<'a>(schema: &Schema, name: &'a str) -> Option<Vec<&'a str>> {
+    let path: Vec<&str> = name.split('.').collect();
+    let [column, members @ ..] = path.as_slice() else { return None };
+    let mut data_type = schema.field_with_name(column).ok()?.data_type();
+    for member in members {
+        let DataType::Struct(fields) = data_type else { return None };
+        data_type = fields.find(member)?.1.data_type();
+    }
+    Some(path)
 }

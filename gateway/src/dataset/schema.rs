@@ -5,6 +5,7 @@
 //! out, for it describes one file (pandas' index, say); a column's own is the first file's.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, FieldRef, Fields, Schema, SchemaRef};
@@ -14,15 +15,15 @@ use super::DatasetError;
 /// Metadata of a column that changes its meaning, not only its description.
 const EXTENSION_PREFIX: &str = "ARROW:extension:";
 
-/// Joins the schemas of files, given with the files' names in their order.
-pub(super) fn unify<'a>(
-    files: impl IntoIterator<Item = (&'a str, &'a SchemaRef)>,
+/// Joins the schemas of files, given with what names each in their order.
+pub(super) fn unify<'a, F: Display + 'a>(
+    files: impl IntoIterator<Item = (&'a F, &'a SchemaRef)>,
 ) -> Result<SchemaRef, DatasetError> {
     let mut files = files.into_iter();
     let Some((first, schema)) = files.next() else { return Ok(Arc::new(Schema::empty())) };
     let mut names = HashSet::new();
     if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name().as_str())) {
-        return Err(DatasetError::DuplicateColumn { file: first.to_owned(), column: twice.name().clone() });
+        return Err(DatasetError::DuplicateColumn { file: first.to_string(), column: twice.name().clone() });
     }
     let mut columns: Vec<FieldRef> = schema.fields().to_vec();
     for (file, schema) in files {
@@ -36,7 +37,12 @@ pub(super) fn unify<'a>(
     Ok(Arc::new(Schema::new(columns)))
 }
 
-fn check_columns(first: &str, columns: &[FieldRef], file: &str, schema: &Schema) -> Result<(), DatasetError> {
+fn check_columns<F: Display>(
+    first: &F,
+    columns: &[FieldRef],
+    file: &F,
+    schema: &Schema,
+) -> Result<(), DatasetError> {
     let found = schema.fields();
     // Names are the same almost always; only where they are not is it worth finding out how.
     if !columns.iter().map(|column| column.name()).eq(found.iter().map(|field| field.name())) {
@@ -45,10 +51,10 @@ fn check_columns(first: &str, columns: &[FieldRef], file: &str, schema: &Schema)
     for (column, found) in columns.iter().zip(found) {
         if column.data_type() != found.data_type() || extension(column) != extension(found) {
             return Err(DatasetError::ColumnType {
-                file: file.to_owned(),
+                file: file.to_string(),
                 column: column.name().clone(),
                 found: describe(found),
-                first: first.to_owned(),
+                first: first.to_string(),
                 expected: describe(column),
             });
         }
@@ -57,8 +63,8 @@ fn check_columns(first: &str, columns: &[FieldRef], file: &str, schema: &Schema)
 }
 
 /// What is wrong with names that are not the first file's.
-fn unlike_names(first: &str, columns: &[FieldRef], file: &str, found: &Fields) -> DatasetError {
-    let (file, first) = (file.to_owned(), first.to_owned());
+fn unlike_names<F: Display>(first: &F, columns: &[FieldRef], file: &F, found: &Fields) -> DatasetError {
+    let (file, first) = (file.to_string(), first.to_string());
     let mut left: HashSet<&str> = columns.iter().map(|column| column.name().as_str()).collect();
     for field in found {
         let column = field.name().clone();

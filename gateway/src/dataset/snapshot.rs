@@ -74,7 +74,7 @@ impl Snapshot {
                 _hold: footer.hold.clone(),
             })
             .collect();
-        let schema = schema::unify(files.iter().map(|file| (file.name.as_str(), file.footer.schema())))?;
+        let schema = schema::unify(files.iter().map(|file| (file, file.footer.schema())))?;
         let blocks = files.iter().zip(0u32..).flat_map(|(file, index)| blocks(file, index)).collect();
         Ok(Self { id: id(found, footers), files, schema, blocks })
     }

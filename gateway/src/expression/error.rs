@@ -3,6 +3,7 @@
 use std::fmt;
 
 use arrow::error::ArrowError;
+use penstock_proto::sql_name;
 
 /// Of a value that is told.
 const MOST_LETTERS: usize = 60;
@@ -33,6 +34,16 @@ pub enum ExpressionError {
     UnknownColumn { at: At, column: String, hint: String },
     #[error("at {at}: {of} has no member {member:?}, {hint}")]
     UnknownMember { at: At, of: String, member: String, hint: String },
+    #[error(
+        "at {at}: {written} is no member of a column: the dataset has a column of that name, which is written {}",
+        sql_name(written)
+    )]
+    DottedColumn { at: At, written: String },
+    #[error(
+        "at {at}: {written} is a member of a column and a column of its own: write {member} for the member, {} for the column",
+        sql_name(written)
+    )]
+    Ambiguous { at: At, written: String, member: String },
     #[error("at {at}: {what} is not read here, {choices}")]
     Unsupported { at: At, what: String, choices: String },
     #[error("at {at}: there is no function {name:?}, {hint}")]

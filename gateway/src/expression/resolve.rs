@@ -19,7 +19,7 @@ use super::functions::Function;
 use super::kind::Kind;
 use super::tree::{Arithmetic, Node, Set, Typed};
 use super::{ExpressionError, Input};
-use penstock_proto::hint;
+use penstock_proto::{hint, sql_name};
 
 /// Levels that are walked by recursion. Conditions joined by AND or OR are one level.
 const MAX_DEPTH: usize = 64;
@@ -95,6 +95,33 @@ impl Resolver<'_> {
     /// A member of a column of structures: `column.member`, and so on inward.
     fn member(self, names: &[Ident]) -> Result<Typed, ExpressionError> {
         let [column, members @ ..] = names else { return Ok(null()) };
+        let member = self.member_of(column, members);
+        let Some(written) = dotted(names) else { return member };
+        let at = column.span.start.into();
+        let is_column = self.schema.index_of(&written).is_ok();
+        match member {
+            Ok(_) if is_column => {
+                let member =
+                    names.iter().map(|name| format!("\"{}\"", name.value)).collect::<Vec<_>>().join(".");
+                Err(ExpressionError::Ambiguous { at, written, member })
+            }
+            Err(_) if is_column => Err(ExpressionError::DottedColumn { at, written }),
+            Err(ExpressionError::UnknownColumn { at, column, hint }) if self.has_dots() => {
+                let hint = format!(
+                    "{hint}; a name with dots in it is written in double quotes, {}",
+                    sql_name(&written)
+                );
+                Err(ExpressionError::UnknownColumn { at, column, hint })
+            }
+            member => member,
+        }
+    }
+
+    fn has_dots(self) -> bool {
+        self.schema.fields().iter().any(|field| field.name().contains('.'))
+    }
+
+    fn member_of(self, column: &Ident, members: &[Ident]) -> Result<Typed, ExpressionError> {
         let Typed { node: Node::Column(place), .. } = self.column(column)? else {
             unreachable!("a column is a column");
         };
@@ -271,6 +298,13 @@ fn compared(op: Comparison, left: Typed, right: Typed, at: At) -> Result<Typed, 
     }
     let (left, right) = (Box::new(left.node), Box::new(right.node));
     Ok(Typed::new(Node::Compare { op, left, right }, Kind::Bool))
+}
+
+/// What a column would be called that was meant by names with dots between; `None` where they are written in quotes, and so
+/// meant as they are.
+fn dotted(names: &[Ident]) -> Option<String> {
+    let is_plain = names.iter().any(|name| name.quote_style.is_none());
+    is_plain.then(|| names.iter().map(|name| name.value.as_str()).collect::<Vec<_>>().join("."))
 }
 
 fn is_null(typed: Typed) -> Typed {

@@ -267,6 +267,41 @@ fn members_of_structures_are_columns() {
 }
 
 #[test]
+fn names_with_dots_are_written_in_quotes() {
+    let inner = vec![Field::new("b", DataType::Int64, true), Field::new("d", DataType::Int64, true)];
+    let int = |name: &str| Field::new(name, DataType::Int64, true);
+    let schema = Schema::new(vec![
+        Field::new("a", DataType::Struct(inner.into()), true),
+        int("a.b"),
+        int("c.d"),
+        int("e"),
+        int("e.f.g"),
+    ]);
+    let read = |text: &str| Predicate::parse(text, &schema).map(|read| read.columns().to_vec());
+    assert_eq!(read("\"a.b\" > 1 AND \"c.d\" > 1 AND \"e.f.g\" > 1").unwrap(), [1, 2, 4]);
+    assert_eq!(read("\"a\".\"b\" > 1 AND a.d > 1").unwrap(), [0]);
+    let refused = |text: &str| read(text).unwrap_err().to_string();
+    assert_eq!(
+        refused("a.b > 1"),
+        "at letter 1: a.b is a member of a column and a column of its own: write \"a\".\"b\" for the member, \"a.b\" for the column"
+    );
+    let told = |written: &str| {
+        format!(
+            "at letter 1: {written} is no member of a column: the dataset has a column of that name, which is written \"{written}\""
+        )
+    };
+    assert_eq!(refused("c.d > 1"), told("c.d"));
+    assert_eq!(refused("e.f.g > 1"), told("e.f.g"));
+    assert_eq!(
+        refused("c.e > 1"),
+        "at letter 1: the dataset has no column \"c\", it has \"a\", \"a.b\", \"c.d\", \"e\", \"e.f.g\"; a name with dots in it is \
+         written in double quotes, \"c.e\""
+    );
+    let item = Expression::parse("c.d", &schema).unwrap_err().to_string();
+    assert_eq!(item, told("c.d"));
+}
+
+#[test]
 fn functions_of_numbers() {
     check("log1p(price)", "2.4069451083182885 | -0.051293294387550536 | - | 0.0 | 2.3969857684155302");
     check("clip(i, 0, 5)", "1 | 0 | - | 5 | 5");

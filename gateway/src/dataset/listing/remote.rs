@@ -275,8 +275,7 @@ mod tests {
             "/*/*/h.parquet",
         ] {
             let on_disk = format!("{}{path}", disk.path().display());
-            let location = crate::dataset::Location::parse(&on_disk).unwrap();
-            let local = crate::dataset::listing::list(&on_disk, &location).unwrap();
+            let local = crate::dataset::listing::list(&on_disk).unwrap();
             let local: Vec<_> = local.into_iter().map(|found| found.name).collect();
             for flat in [false, true] {
                 assert_eq!(names(path, flat).await, local, "{path}, flat: {flat}");

@@ -65,6 +65,13 @@ async fn places_that_are_listed_are_one_dataset_in_their_order() {
     let snapshot = dataset.snapshot().await.unwrap();
     assert_eq!(names(&snapshot), ["000000/part-0.parquet", "000001/part-1.parquet", "000002/part-0.parquet"]);
     assert!(Arc::ptr_eq(&snapshot, &dataset.snapshot().await.unwrap()), "nothing changed");
+    for (nothing, told) in
+        [("day=3/*.parquet", "there is no "), ("day=1/_temporary/x*", "no Parquet file in ")]
+    {
+        let text = several(&["day=2", "day=1", nothing]).snapshot().await.map(drop).unwrap_err().to_string();
+        let place = directory.uri(nothing.split('*').next().unwrap().trim_end_matches('/'));
+        assert!(text.contains(&format!("{told}{place}")), "{text}");
+    }
     let twice =
         several(&["day=1", "day=1/part-1.parquet"]).snapshot().await.map(drop).unwrap_err().to_string();
     assert!(twice.contains("day=1/part-1.parquet is named twice"), "{twice}");
@@ -110,4 +117,41 @@ async fn nothing_there_is_said_in_a_line() {
         let text = directory.refusal(below).await;
         assert!(text.contains(expected), "{text}");
     }
+}
+
+/// Control characters, backslashes and all that stores give a meaning of their own.
+#[tokio::test]
+async fn odd_names_are_read_and_are_told_in_one_line() {
+    let odd = [
+        "a\nb.parquet",
+        r"a\nb.parquet",
+        "c\u{1b}[31m.parquet",
+        "d#1.parquet#2",
+        "e%20 [f]?.parquet",
+        "g\u{85}ä.parquet",
+    ];
+    let directory = Directory::new();
+    for (name, id) in odd.iter().zip(0..) {
+        directory.write_ids(&format!("x\ty/{name}"), id..id + 1);
+    }
+    let snapshot = directory.snapshot("x\ty/*").await.unwrap();
+    assert_eq!(names(&snapshot), odd);
+    let mut shown: Vec<String> = snapshot.files.iter().map(ToString::to_string).collect();
+    assert!(shown.iter().all(|name| !name.contains(char::is_control)), "{shown:?}");
+    assert!(
+        shown[0].ends_with(r"/x\ty/a\nb.parquet") && shown[1].ends_with(r"/x\ty/a\\nb.parquet"),
+        "{shown:?}"
+    );
+    shown.dedup();
+    assert_eq!(shown.len(), odd.len(), "no two are called alike");
+    for file in &snapshot.files {
+        assert_eq!(file.store.head(&file.meta.location).await.unwrap(), file.meta);
+    }
+    for below in ["x\ty/none\n.parquet", "x\ty/*\n", "x\ny/*"] {
+        let text = directory.refusal(below).await;
+        assert!(!text.contains(char::is_control) && text.contains(r"\n"), "{text}");
+    }
+    fs::write(directory.path("x\ty/a\nb.parquet"), "not Parquet").unwrap();
+    let text = directory.refusal("x\ty").await;
+    assert!(text.contains(r"/x\ty/a\nb.parquet is not a whole Parquet file"), "{text}");
 }

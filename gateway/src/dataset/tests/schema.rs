@@ -1,7 +1,7 @@
 //! One schema for all files, and columns by name.
 
-use arrow::array::{Float32Array, Int8Array};
-use arrow::datatypes::DataType;
+use arrow::array::{Float32Array, Int8Array, StructArray};
+use arrow::datatypes::{DataType, Field, Fields};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::*;
@@ -17,15 +17,15 @@ fn floats(values: impl IntoIterator<Item = f32>) -> ArrayRef {
 #[tokio::test]
 async fn a_file_unlike_the_first_is_refused_by_file_and_column() {
     for (second, expected) in [
-        (vec![("a", ints([2]))], r#"b.parquet has no column "x" but a.parquet has"#),
+        (vec![("a", ints([2]))], r#"DIR/b.parquet has no column "x" but DIR/a.parquet has"#),
         (
             vec![("a", ints([2])), ("x", ints([2]))],
-            r#"column "x" is Int32 in b.parquet but Float32 in a.parquet"#,
+            r#"column "x" is Int32 in DIR/b.parquet but Float32 in DIR/a.parquet"#,
         ),
-        (vec![("x", floats([2.])), ("a", ints([2]))], r#"b.parquet has column "x" at another place"#),
+        (vec![("x", floats([2.])), ("a", ints([2]))], r#"DIR/b.parquet has column "x" at another place"#),
         (
             vec![("a", ints([2])), ("x", floats([2.])), ("y", ints([2]))],
-            r#"b.parquet has a column "y" but a.parquet has not"#,
+            r#"DIR/b.parquet has a column "y" but DIR/a.parquet has not"#,
         ),
     ] {
         let directory = Directory::new();
@@ -33,7 +33,13 @@ async fn a_file_unlike_the_first_is_refused_by_file_and_column() {
         let batch = RecordBatch::try_from_iter(second).unwrap();
         write(&directory.path("b.parquet"), &batch, WriterProperties::default());
         let text = directory.refusal("").await;
-        assert!(text.contains(expected), "{text}");
+        let place = fs::canonicalize(directory.0.path()).unwrap();
+        let expected = expected.replace("DIR", place.to_str().unwrap());
+        assert!(text.contains(&expected), "{text}");
+        // Of a list the files are called so, too.
+        let listed = format!("file://{0}/a.parquet file://{0}/b.parquet", place.display());
+        let text = Dataset::new("test", &listed).unwrap().snapshot().await.map(drop).unwrap_err().to_string();
+        assert!(text.contains(&expected), "{text}");
     }
 }
 
@@ -87,6 +93,20 @@ async fn an_unknown_column_is_refused_with_what_is_near() {
     };
     assert_eq!(refusal(&["lable"]), r#"the dataset has no column "lable": did you mean "label"?"#);
     assert_eq!(refusal(&["weight"]), r#"the dataset has no column "weight": it has "image", "label""#);
+    let inner = Fields::from(vec![Field::new("city name", DataType::Int32, false)]);
+    let place = StructArray::new(inner, vec![ints([1])], None);
+    directory.write("b.parquet", [("place", Arc::new(place) as ArrayRef), ("a.b", ints([1]))]);
+    let dotted = directory.snapshot("b.parquet").await.unwrap();
+    let refused = |column: &str| dotted.project(&[column.to_owned()]).unwrap_err().to_string();
+    assert!(dotted.project(&["a.b".to_owned()]).is_ok());
+    assert_eq!(
+        refused(r#""a.b""#),
+        r#"the dataset has no column "\"a.b\"": names in columns are written without quotes, "a.b""#
+    );
+    assert_eq!(
+        refused("place.city name"),
+        r#"the dataset has no column "place.city name": it is a member of column "place", to be had with select=['place."city name" AS "city name"']"#
+    );
     assert_eq!(refusal(&["label", "label"]), r#"column "label" is asked for twice: name it once"#);
 }
 

@@ -80,7 +80,7 @@ async fn what_was_begun_by_other_rules_is_refused_in_words() {
         match read {
             Ok(batches) if rules == OrderRules::FIRST => assert!(batches.len() > 1),
             Err(error) if rules != OrderRules::FIRST => {
-                assert!(error.message.contains("start the feed anew"), "{error}")
+                assert!(error.message.contains("start the feed anew"), "{error}");
             }
             other => panic!("{other:?}"),
         }
