@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use arrow::array::{Array as _, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Schema};
-use penstock_proto::{Code, NullsInfo};
+use penstock_proto::{Code, NullsInfo, sql_name};
 use penstock_ring::{ColumnSpec, DType, MAX_DIMS};
 
 pub(crate) use self::codes::CodeRules;
@@ -93,13 +93,15 @@ pub(crate) enum PackError {
     )]
     UnknownColumn { argument: &'static str, column: String, hint: String },
     #[error(
-        "codes names column \"{column}\", which holds {data_type}: codes are of texts, one a row; make one of it with select, such as CAST({column} AS TEXT) AS {column}, or leave it out of codes"
+        "codes names column \"{column}\", which holds {data_type}: codes are of texts, one a row; make one of it with select, such as CAST({0} AS TEXT) AS {0}, or leave it out of codes",
+        sql_name(column)
     )]
     NoTexts { column: String, data_type: String },
     #[error("codes of column \"{column}\" lists {text} twice: a text has one code")]
     ListedTwice { column: String, text: String },
     #[error(
-        "column \"{column}\" holds {count} nulls in {file}: declare nulls={{\"{column}\": \"mask\"}} to get a column \"{column}_valid\" beside it, nulls={{\"{column}\": VALUE}} to fill them, or leave their rows out with filter=\"{column} IS NOT NULL\""
+        "column \"{column}\" holds {count} nulls in {file}: declare nulls={{\"{column}\": \"mask\"}} to get a column \"{column}_valid\" beside it, nulls={{\"{column}\": VALUE}} to fill them, or leave their rows out with filter='{0} IS NOT NULL'",
+        sql_name(column)
     )]
     NullsTold { column: String, file: String, count: u64 },
     #[error("units says \"{unit}\" of column \"{column}\", which holds {data_type}: {advice}")]
@@ -113,9 +115,13 @@ pub(crate) enum PackError {
     )]
     Fill { column: String, value: String, dtype: &'static str },
     #[error(
-        "nulls asks for a column \"{column}\" beside its mask, but the dataset has a column of that name: fill its nulls with a value instead"
+        "the mask of column \"{of}\" would be called \"{column}\", and so is another column of the feed: fill the nulls of \"{of}\" with a value, nulls={{\"{of}\": VALUE}}, leave \"{column}\" out with columns=[…], or rename one with select={{…}}"
     )]
-    NameTaken { column: String },
+    MaskTaken { of: String, column: String },
+    #[error(
+        "the bounds of the lists of column \"{of}\" would be called \"{column}\", and so is another column of the feed: leave one out with columns=[…], or rename one with select={{…}}"
+    )]
+    BoundsTaken { of: String, column: String },
 }
 
 impl PackError {
@@ -128,7 +134,8 @@ impl PackError {
             | Self::Fill { .. }
             | Self::NoTexts { .. }
             | Self::ListedTwice { .. }
-            | Self::NameTaken { .. }
+            | Self::MaskTaken { .. }
+            | Self::BoundsTaken { .. }
             | Self::Unit { .. }
             | Self::Misfit { .. } => Code::InvalidFeed,
         }
@@ -161,7 +168,7 @@ impl PackPlan {
             values.push_to(&mut columns, schema)?;
             if let Some(mask) = mask {
                 if schema.field_with_name(&mask.name).is_ok() {
-                    return Err(PackError::NameTaken { column: mask.name });
+                    return Err(PackError::MaskTaken { of: field.name().clone(), column: mask.name });
                 }
                 mask.push_to(&mut columns, schema)?;
             }
@@ -250,7 +257,7 @@ impl Column {
         for depth in 0..depth {
             let splits = format!("{name}/row_splits_{depth}");
             if schema.field_with_name(&splits).is_ok() {
-                return Err(PackError::NameTaken { column: splits });
+                return Err(PackError::BoundsTaken { of: name, column: splits });
             }
             let (dtype, shape, splits_of) = (DType::Int64, Vec::new(), Some(name.clone()));
             let (unit, content) = (None, Content::Splits);
@@ -370,13 +377,8 @@ impl OnNull {
 /// How the members of a column of structures are had.
 fn members(column: &str, data_type: &DataType) -> Option<String> {
     let DataType::Struct(fields) = data_type else { return None };
-    let quoted = |name: &str| match name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-    {
-        true => name.to_owned(),
-        false => format!("\"{name}\""),
-    };
-    let first = quoted(fields.first()?.name());
-    Some(format!("take its members by select=['{}.{first} AS {first}', …]", quoted(column)))
+    let first = sql_name(fields.first()?.name());
+    Some(format!("take its members by select=['{}.{first} AS {first}', …]", sql_name(column)))
 }
 
 /// What a trainer would see of a column of this type, as in `float32 [28, 28]`, with `*` for a length that is

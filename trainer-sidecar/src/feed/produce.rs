@@ -197,14 +197,17 @@ fn slot_bytes(plan: &PackPlan, rows: u64, first: Option<&Step>) -> Result<u64, E
 fn too_small(slot_bytes: u64, memory: u64, shares: u64, total: u64) -> Error {
     let needed = size::needed(slot_bytes).saturating_mul(shares);
     let advice = if needed > total {
-        format!("that takes {needed} at least: {RAISE}, or lower batch_size")
+        format!("{RAISE}, or lower batch_size")
     } else {
         format!("give it at least {needed} with memory=, or lower batch_size")
     };
     let memory = memory.saturating_mul(shares);
     Error::new(
         Code::InvalidFeed,
-        format!("a step of this rank takes {slot_bytes} bytes and the feed may have {memory}: {advice}"),
+        format!(
+            "the feed may have {memory} bytes and needs {needed} at least, for a step of this rank takes {slot_bytes} and another is on its \
+             way meanwhile: {advice}"
+        ),
     )
 }
 

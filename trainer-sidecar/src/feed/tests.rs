@@ -203,7 +203,8 @@ async fn what_cannot_be_is_said_in_one_line() {
         ),
         (
             request(&json!({"memory": 4096})),
-            "bytes and the feed may have 4096: give it at least 73728 with memory=",
+            "the feed may have 4096 bytes and needs 73728 at least, for a step of this rank takes 4096 and another is on its way meanwhile: \
+             give it at least 73728 with memory=",
         ),
         (
             request(&json!({"gateways": ["grpc://127.0.0.1:1"], "memory": 1 << 20})),

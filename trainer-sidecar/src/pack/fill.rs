@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The bytes of `value` as a `dtype`; `None` if it is not one, or not exactly.
 ///
-/// JSON knows no infinities: floats also take the strings "nan", "inf" and "-inf".
+/// JSON knows no infinities: floats also take the strings "nan", "inf" and "-inf", and `{"float": "nan"}`, which is no text.
 pub(super) fn encode(dtype: DType, value: &Value) -> Option<Vec<u8>> {
     macro_rules! integer {
         ($read:ident, $type:ty) => {
@@ -35,7 +35,7 @@ pub(super) fn encode(dtype: DType, value: &Value) -> Option<Vec<u8>> {
 }
 
 fn float(value: &Value) -> Option<f64> {
-    match value.as_str() {
+    match value.get("float").unwrap_or(value).as_str() {
         Some("nan") => Some(f64::NAN),
         Some("inf") => Some(f64::INFINITY),
         Some("-inf") => Some(f64::NEG_INFINITY),
@@ -65,6 +65,9 @@ mod tests {
         check(DType::Float16, json!(1), Some(&[0, 0x3c]));
         check(DType::Float32, json!("-inf"), Some(&f32::NEG_INFINITY.to_le_bytes()));
         check(DType::Float64, json!("zero"), None);
+        check(DType::Float64, json!({"float": "inf"}), Some(&f64::INFINITY.to_le_bytes()));
+        check(DType::Float64, json!({"float": "x"}), None);
+        check(DType::String, json!({"float": "nan"}), None);
         check(DType::String, json!("né"), Some("né".as_bytes()));
         check(DType::Bytes, json!(7), None);
     }
