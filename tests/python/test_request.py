@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock import ArgumentError, _cursor, _request, _source
+from penstock import ArgumentError, _checks, _cursor, _feed, _request, _source
 
 DEFAULTS = dict(
     dataset="d",
@@ -34,13 +34,99 @@ DESCRIPTION = {"steps_per_epoch": 10, "snapshot": "abc", "batch_size": 8, "lanes
     "said, amount", [(1, 1), ("7", 7), ("64MiB", 64 << 20), ("1.5 GiB", 3 << 29), ("2g", 2 << 30), ("10MB", 10_000_000), ("3 b", 3)]
 )
 def test_memory_is_said_as_daemons_take_it(said, amount):
-    assert _request._bytes("memory", said) == amount
+    assert _checks.amount("memory", said) == amount
 
 
-@pytest.mark.parametrize("said", ["", "MiB", "0", "1 parsec", "-1", 0, 1.5])
+@pytest.mark.parametrize("said", ["", "MiB", "0", "1 parsec", "-1", 0, 1.5, 2**70, "9" * 400, "20000000000g", "٣"])
 def test_what_is_no_amount_of_memory_is_one_line(said):
     with pytest.raises(ArgumentError, match="memory is "):
-        _request._bytes("memory", said)
+        _checks.amount("memory", said)
+
+
+WHOLE = {
+    "batch_size": (1, 2**64 - 1),
+    "seed": (0, 2**64 - 1),
+    "epochs": (1, 2**64 - 1),
+    "lanes": (1, 2**32 - 1),
+    "shuffle_bytes": (1, 2**64 - 1),
+    "memory": (1, 2**64 - 1),
+    "world_size": (1, 2**32 - 1),
+    "rank": (0, 2**32 - 1),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_every_whole_number_is_of_its_range_and_of_any_library(name):
+    def said(value):
+        more = {"rank": {"world_size": 2**32 - 1}, "world_size": {"rank": 0}}.get(name, {})
+        batch = {} if name == "batch_size" else {"batch_size": 2**64 - 1}
+        request = build(**{**batch, **more, name: value})
+        return {**request["feed"], **request}[name]
+
+    least, most = WHOLE[name]
+    for good in (least, np.int64(1), np.uint8(2), np.array(3), most - (name == "rank")):
+        assert said(good) == good and type(said(good)) is int
+    words = {2**64 - 1: "2**64 - 1", 2**32 - 1: "2**32 - 1"}.get(most, most)
+    for bad in (least - 1, -(2**70), most + 1, 2**70, np.int64(-1), 1.0, np.float32(2), True, np.array([1, 2]), b"1", [1]):
+        with pytest.raises(ArgumentError) as error:
+            said(bad)
+        text = str(error.value)
+        assert text == f"{name} is {bad!r}: it must be a whole number from {least} to {words}" and "\n" not in text
+
+
+LONE = "gr\ud800n"
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("dataset", LONE),
+        ("dataset", {LONE: 1, "web": 2}),
+        ("name", LONE),
+        ("columns", ["a", LONE]),
+        ("select", [f"a AS {LONE}"]),
+        ("select", {LONE: "a"}),
+        ("filter", f"a = '{LONE}'"),
+        ("nulls", {"a": LONE}),
+        ("nulls", {LONE: 0}),
+        ("units", {LONE: "ms"}),
+        ("units", {"a": LONE}),
+        ("codes", [LONE]),
+        ("codes", {LONE: None, "color": ["red"]}),
+        ("codes", {"color": ["red", LONE]}),
+        ("start", {**_cursor.at(DESCRIPTION, 0, 0, 3), "snapshot": LONE}),
+    ],
+)
+def test_half_a_letter_is_refused_by_the_argument_it_is_in(name, value):
+    with pytest.raises(ArgumentError, match=rf"^{name} says .*gr\\ud800n.* lone surrogate") as error:
+        build(**{name: value})
+    assert isinstance(error.value, ValueError)
+    str(error.value).encode()
+
+
+@pytest.mark.parametrize("source", [LONE, [LONE, "b"], {"web": LONE}, {"web": ["a", LONE]}, Path(LONE)])
+def test_a_path_that_is_no_text_is_refused(source):
+    with pytest.raises(ArgumentError, match="^source says .* lone surrogate"):
+        _source.plan(source, None, {})
+    with pytest.raises(ArgumentError, match="^dataset says .* lone surrogate"):
+        _source.plan("grpc://h:1", LONE, {})
+    with pytest.raises(ArgumentError, match="no path holds a zero character"):
+        _source.plan("a\0b", None, {})
+
+
+def test_fills_are_numbers_of_any_library_and_any_float():
+    fills = {"a": np.int64(-1), "b": np.float32(0.5), "c": float("nan"), "d": -np.inf, "e": True, "f": 1e300, "g": 10**30}
+    expected = {"a": -1, "b": 0.5, "c": {"float": "nan"}, "d": {"float": "-inf"}, "e": True, "f": 1e300, "g": 1e30}
+    sent = json.loads(json.dumps(build(nulls=fills)["nulls"], allow_nan=False))
+    assert sent == expected
+    with pytest.raises(ArgumentError, match="nulls says 1000"):
+        build(nulls={"a": 10**400})
+
+
+def test_a_copy_is_told_by_what_is_kept():
+    assert _feed._copied(1).startswith("its ring has room for one batch, so every batch is copied")
+    assert _feed._copied(2).startswith("this process keeps 1 batch and its ring has 2 slots, so this one is copied")
+    assert _feed._copied(8).startswith("this process keeps 7 batches and its ring has 8 slots")
 
 
 def build(**arguments):
@@ -107,7 +193,7 @@ def test_a_cursor_is_of_one_filter():
 @pytest.mark.parametrize(
     "arguments, text",
     [
-        (dict(batch_size=0), "batch_size is 0: it must be a whole number of at least 1"),
+        (dict(batch_size=0), "batch_size is 0: it must be a whole number from 1 to 2**64 - 1"),
         (dict(batch_size=2.5), "batch_size is 2.5: it must be a whole number"),
         (dict(epochs=0), "epochs is 0"),
         (dict(shuffle="all"), "shuffle is 'all': use 'none', 'blocks', 'rows'"),
@@ -121,6 +207,9 @@ def test_a_cursor_is_of_one_filter():
         (dict(nulls={"a": [1]}), "nulls says [1] for 'a'"),
         (dict(start={"epoch": 1}), "start is no cursor, it lacks version"),
         (dict(start=5), "start is 5, no cursor"),
+        (dict(start={**_cursor.at(DESCRIPTION, 0, 0, 3), "step": -1}), "start['step'] is -1: it must be a whole number from 0"),
+        (dict(start={**_cursor.at(DESCRIPTION, 0, 0, 3), "epoch": 2**64}), "start['epoch'] is 18446744073709551616"),
+        (dict(start={**_cursor.at(DESCRIPTION, 0, 0, 3), "order": None}), "start is no cursor"),
         (dict(start=_cursor.at(DESCRIPTION, 5, 0, 3)), "a feed with seed 5, this feed has 0"),
         (dict(start=_cursor.at({**DESCRIPTION, "batch_size": 9}, 0, 0, 3)), "with batch_size 9, this feed has 8"),
         (dict(start={**_cursor.at(DESCRIPTION, 0, 0, 3), "version": 2}), "version 2, this release reads version 1"),
@@ -145,10 +234,17 @@ def test_a_cursor_survives_json_and_starts_a_feed_behind_its_batch():
         (dict(), dict(shuffle="blocks"), "with shuffle 'none', this feed has 'blocks'"),
         (dict(filter="x > 3"), dict(), "with filter 'x > 3', this feed has None"),
         (dict(shuffle="rows", columns=["a"]), dict(shuffle="rows"), "with columns ['a'], this feed has None"),
+        (dict(shuffle="rows"), dict(shuffle="rows", rules=2), "a feed that takes the last rows of every epoch for its remainder ('keep', 'pad', or 'drop' in an older release), this feed drops other rows every epoch"),
+        (dict(shuffle="rows", rules=2), dict(shuffle="rows", remainder="keep"), "a feed that drops other rows every epoch, this feed takes the last rows of every epoch"),
+        (dict(shuffle="rows", rules=2), dict(shuffle="blocks"), "with shuffle 'rows', this feed has 'blocks'"),
     ],
 )
 def test_a_cursor_of_another_order_is_refused_by_what_differs(was, now, text):
-    described = lambda arguments, lanes: {**DESCRIPTION, "lanes": lanes, "order": _cursor.order(build(**arguments)["feed"])}
+    def described(arguments, lanes):
+        plain = {name: value for name, value in arguments.items() if name != "rules"}
+        order = _cursor.order(build(**plain)["feed"], rules=arguments.get("rules", 1))
+        return {**DESCRIPTION, "lanes": lanes, "order": order}
+
     # Lanes differ because the order does.
     cursor = _cursor.at(described(was, 1), 0, 0, 3)
     with pytest.raises(ArgumentError) as error:

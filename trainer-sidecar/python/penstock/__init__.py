@@ -108,9 +108,9 @@ def feed(
     epochs
         Passes over the dataset; None for a feed without end.
     remainder
-        What becomes of the last rows that fill no batch: ``"drop"`` (of several datasets always that), ``"pad"`` (repeats them; the bool
-        column ``_valid`` says which rows count) or ``"keep"`` (a short last batch). Which rows are last is the order of blocks; in files of
-        a few row groups they are the same ones every epoch, so take ``"keep"`` or ``"pad"`` there if every row must come.
+        What becomes of the rows that fill no batch: ``"drop"`` (of several datasets always that), ``"pad"`` (a last batch that repeats them;
+        the bool column ``_valid`` says which rows count) or ``"keep"`` (a short last batch). Dropped are the last rows in file order
+        (``shuffle="none"``), and else others every epoch, each row as often as any other, so that over the epochs all are trained on.
     nulls
         (Like ``units`` and ``codes``, of columns that are fed: a name that ``columns`` or ``select`` leaves out is refused, as a
         misspelt one is.) What a null becomes, by column or ``"*"``: ``"mask"`` (a bool column ``NAME_valid`` follows) or a

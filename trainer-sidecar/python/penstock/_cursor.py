@@ -7,22 +7,27 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
+from ._checks import texts, whole
 from .errors import ArgumentError
 
 VERSION = 1
 _FIELDS = ("version", "epoch", "step", "snapshot", "seed", "batch_size", "lanes", "order")
 #: What a gateway takes when a feed says nothing.
 _SHUFFLE_BYTES = 256 << 20
+#: Of orders whose remainder, if there is one, is the last rows of every epoch; what releases meant that knew no others.
+FIRST_RULES = 1
 
 
-def order(feed: Mapping[str, Any], mixture: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def order(feed: Mapping[str, Any], mixture: Iterable[Mapping[str, Any]] = (), rules: int = FIRST_RULES) -> dict[str, Any]:
     """What beside seed, batch size and lanes decides which row comes when, from a request's ``feed`` and what a
-    gateway says of its ``mixture``.
+    gateway says of its ``mixture`` and of the rules of the order.
 
     Of a mixture the rows of a batch count, by whatever weights they came about. Windows are cut by the bytes of the columns that are read, so under ``rows`` these count too.
     """
     order: dict[str, Any] = {"shuffle": feed["shuffle"]}
     # Absent where it says nothing, as in cursors of releases that knew it not.
+    if rules != FIRST_RULES:
+        order["rules"] = rules
     if "filter" in feed:
         order["filter"] = feed["filter"]
     if "mixture" in feed:
@@ -72,6 +77,11 @@ def parse(cursor: Mapping[str, Any]) -> dict[str, Any]:
         raise ArgumentError(f"start is no cursor, it lacks {', '.join(missing)}: give it a batch's .cursor")
     if cursor["version"] != VERSION:
         raise ArgumentError(f"start is a cursor of version {cursor['version']}, this release reads version {VERSION}")
+    for name in ("epoch", "step", "seed", "batch_size", "lanes"):
+        whole(f"start[{name!r}]", cursor[name], 0)
+    if not isinstance(cursor["snapshot"], str) or not isinstance(cursor["order"], Mapping):
+        raise ArgumentError(f"start is no cursor, its snapshot is {cursor['snapshot']!r}: give it a batch's .cursor")
+    texts("start", cursor)
     return dict(cursor)
 
 
@@ -82,7 +92,9 @@ def check(cursor: Mapping[str, Any], description: Mapping[str, Any]) -> None:
     # Before the lanes, which follow from it.
     was, now = cursor["order"], description["order"]
     for name in dict.fromkeys((*was, *now)):
-        _check(name, was.get(name), now.get(name))
+        if name != "rules":
+            _check(name, was.get(name), now.get(name))
+    _check_rules(was.get("rules", FIRST_RULES), now.get("rules", FIRST_RULES))
     check_field(cursor, "lanes", description["lanes"])
 
 
@@ -100,6 +112,20 @@ def check_mixture(cursor: Mapping[str, Any], datasets: Iterable[str]) -> None:
 def check_field(cursor: Mapping[str, Any], field: str, actual: Any) -> None:
     """Refuses a cursor whose ``field`` is not the feed's."""
     _check(field, cursor[field], actual)
+
+
+def _check_rules(was: int, now: int) -> None:
+    if was != now:
+        said = [
+            "takes the last rows of every epoch for its remainder ('keep', 'pad', or 'drop' in an older release)"
+            if rules == FIRST_RULES
+            else "drops other rows every epoch"
+            for rules in (was, now)
+        ]
+        raise ArgumentError(
+            f"start is a cursor of a feed that {said[0]}, this feed {said[1]}, so that its steps hold other rows: "
+            "give the feed the remainder it had, or start anew without a cursor"
+        )
 
 
 def _check(name: str, was: Any, now: Any) -> None:

@@ -365,7 +365,8 @@ class Feed:
             raise ClosedError(f"feed '{self.name}' was closed")
 
     def _checked(self, description: dict[str, Any]) -> dict[str, Any]:
-        description["order"] = _cursor.order(self._request["feed"], description.get("mixture", ()))
+        rules = description.get("order_rules", _cursor.FIRST_RULES)
+        description["order"] = _cursor.order(self._request["feed"], description.get("mixture", ()), rules)
         if self._start is not None:
             _cursor.check(self._start, description)
         return description
@@ -433,10 +434,7 @@ class FeedIterator(Iterator[Batch]):
             return False
         if not self._feed._copies:
             self._feed._copies = True
-            text = (
-                f"feed '{self._feed.name}': this process keeps {held - 1} batches and its ring has {slots} slots, so this one is copied, and so are "
-                "all that come while as many are kept: drop what you do not need, or give the feed more memory="
-            )
+            text = f"feed '{self._feed.name}': {_copied(slots)}"
             warnings.warn(text, CopyWarning, stacklevel=3)
         return True
 
@@ -448,6 +446,17 @@ class FeedIterator(Iterator[Batch]):
         """Ends the pass; batches that are held stay readable."""
         self._ended = True
         self._close()
+
+
+def _copied(slots: int) -> str:
+    """Why a batch that took the last of so many slots is copied."""
+    if slots == 1:
+        return "its ring has room for one batch, so every batch is copied to make room for the next: give the feed more memory=, or lower batch_size"
+    kept = "1 batch" if slots == 2 else f"{slots - 1} batches"
+    return (
+        f"this process keeps {kept} and its ring has {slots} slots, so this one is copied, and so are "
+        "all that come while as many are kept: drop what you do not need, or give the feed more memory="
+    )
 
 
 def _close(handle: int, pid: int) -> None:

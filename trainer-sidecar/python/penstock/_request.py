@@ -5,13 +5,16 @@ Pure: checks what can be checked without the dataset; the gateway checks the res
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-import re
+import numbers
+import sys
 from collections.abc import Set as AbstractSet
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import _cursor
+from ._checks import MOST_U32, MOST_U64, amount, texts, whole
 from .errors import ArgumentError
 
 VERSION = 1
@@ -57,9 +60,9 @@ def build(
     """The request as a JSON-able dict. Rank and world size stay open when they are not given."""
     feed: dict[str, Any] = {
         **_datasets(dataset, exhausted, remainder, lanes),
-        "batch_size": _whole("batch_size", batch_size, 1),
+        "batch_size": whole("batch_size", batch_size, 1),
         "shuffle": _choice("shuffle", shuffle, SHUFFLES),
-        "seed": _whole("seed", seed, 0),
+        "seed": whole("seed", seed, 0),
         "remainder": _choice("remainder", remainder, REMAINDERS),
     }
     if columns is not None and select is not None:
@@ -78,8 +81,8 @@ def build(
     if (rank is None) != (world_size is None):
         raise ArgumentError("rank and world_size go together: give both or neither")
     if rank is not None and world_size is not None:
-        feed["world_size"] = _whole("world_size", world_size, 1)
-        feed["rank"] = _whole("rank", rank, 0)
+        feed["world_size"] = whole("world_size", world_size, 1, MOST_U32)
+        feed["rank"] = whole("rank", rank, 0, MOST_U32)
         if rank >= world_size:
             raise ArgumentError(f"rank {rank} is not in a world of {world_size}: ranks count from 0")
         if batch_size < world_size:
@@ -87,14 +90,15 @@ def build(
                 f"batch_size {batch_size} is smaller than the world of {world_size}: it is the global batch, "
                 f"raise it to at least {world_size}"
             )
-    for field, value, least in (("lanes", lanes, 1), ("shuffle_bytes", shuffle_bytes, 1)):
-        if value is not None:
-            feed[field] = _whole(field, value, least)
+    if lanes is not None:
+        feed["lanes"] = whole("lanes", lanes, 1, MOST_U32)
+    if shuffle_bytes is not None:
+        feed["shuffle_bytes"] = whole("shuffle_bytes", shuffle_bytes, 1)
     request: dict[str, Any] = {
         "version": VERSION,
         "name": name or (dataset if isinstance(dataset, str) else "+".join(sorted(dataset))),
         "feed": feed,
-        "epochs": None if epochs is None else _whole("epochs", epochs, 1),
+        "epochs": None if epochs is None else whole("epochs", epochs, 1),
     }
     declared = _nulls(nulls)
     if declared:
@@ -104,7 +108,10 @@ def build(
     if given:
         request["codes"] = given
     if memory is not None:
-        request["memory"] = _bytes("memory", memory)
+        request["memory"] = amount("memory", memory)
+    for argument, said in (*feed.items(), *request.items()):
+        if argument != "feed":
+            texts("dataset" if argument == "mixture" else argument, said)
     return request if start is None else started(request, start)
 
 
@@ -121,7 +128,7 @@ def started(request: Mapping[str, Any], start: Mapping[str, Any]) -> dict[str, A
 
 def one_epoch(request: Mapping[str, Any], epoch: int) -> dict[str, Any]:
     """The same feed for one epoch; it begins where the feed does if that lies in the epoch."""
-    _whole("epoch", epoch, 0)
+    epoch = whole("epoch", epoch, 0)
     epochs = request["epochs"]
     if epochs is not None and epoch >= epochs:
         raise ArgumentError(f"epoch {epoch} is not in a feed of {epochs} epochs: they count from 0")
@@ -157,35 +164,13 @@ def _datasets(dataset: Dataset, exhausted: str, remainder: str, lanes: Optional[
     for name, weight in dataset.items():
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"dataset names {name!r}: it must be the name of a dataset")
-        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < math.inf:
+        if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not 0 < weight <= sys.float_info.max:
             raise ArgumentError(f"the weight of dataset {name!r} is {weight!r}: give a number above 0, or leave the dataset out")
     if remainder != "drop":
         raise ArgumentError(f"remainder is {remainder!r} but the batches of a mixture are all whole: leave it out, what one epoch does not come to comes in the next")
     if lanes is not None:
         raise ArgumentError("lanes is given, but those of a mixture follow from its datasets: leave it out")
     return {"mixture": [{"dataset": name, "weight": float(weight)} for name, weight in dataset.items()], "exhausted": exhausted}
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    try:
-        whole: int = value.__index__()
-    except AttributeError:
-        raise ArgumentError(f"{name} is {value!r}: it must be a whole number") from None
-    if isinstance(value, bool) or whole < least:
-        raise ArgumentError(f"{name} is {value!r}: it must be a whole number of at least {least}")
-    return whole
-
-
-def _bytes(name: str, value: Any) -> int:
-    """Bytes, or an amount as the daemons' flags take it: MB is 10^6, MiB and M 2^20."""
-    if not isinstance(value, str):
-        return _whole(name, value, 1)
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *(?:([kmgt])(i?b)?|b)?", value.strip().lower())
-    if found is None:
-        raise ArgumentError(f"{name} is {value!r}: write e.g. '64MiB', '1GiB' or plain bytes")
-    number, prefix, suffix = found.groups()
-    base = 1000 if suffix == "b" else 1024
-    return _whole(name, int(float(number) * base ** (" kmgt".index(prefix) if prefix else 0)), 1)
 
 
 def _choice(name: str, value: str, choices: Sequence[str]) -> str:
@@ -256,12 +241,20 @@ def _nulls(nulls: Nulls) -> dict[str, Any]:
         return {}
     if not isinstance(nulls, Mapping):
         nulls = {"*": nulls}
-    for column, choice in nulls.items():
-        if not isinstance(column, str) or not isinstance(choice, (str, int, float, bool)):
-            raise ArgumentError(
-                f"nulls says {choice!r} for {column!r}: use \"mask\" or a value to fill in, by column name or \"*\""
-            )
-    return dict(nulls)
+    return {column: _fill(column, choice) for column, choice in nulls.items()}
+
+
+def _fill(column: Any, choice: Any) -> Any:
+    if isinstance(column, str) and isinstance(choice, (str, bool)):
+        return choice
+    if isinstance(column, str) and isinstance(choice, numbers.Integral) and -(2**63) <= choice <= MOST_U64:
+        return int(choice)
+    if isinstance(column, str) and isinstance(choice, numbers.Real):
+        with contextlib.suppress(OverflowError):
+            number = float(choice)
+            # JSON has no such numbers.
+            return number if math.isfinite(number) else {"float": str(number)}
+    raise ArgumentError(f"nulls says {choice!r} for {column!r}: use \"mask\" or a value to fill in, by column name or \"*\"")
 
 
 def _units(units: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from . import _daemons
+from ._checks import texts
 from ._request import Dataset
 from .errors import ArgumentError
 
@@ -61,6 +62,8 @@ class Place(NamedTuple):
 
 def plan(source: Source, dataset: Optional[Dataset], env: Mapping[str, str]) -> Plan:
     """Decides what ``source`` means in this environment."""
+    _check_names(source)
+    texts("dataset", dataset)
     launched = bool(env.get(SIDECAR))
     if source is None:
         if not launched and _is_parameter_server(env):
@@ -115,6 +118,22 @@ def open_place(plan: Plan) -> Place:
             daemons.give_back_gateway(plan.served)
 
     return Place(socket, gateways, close, lambda: daemons.again(plan.served))
+
+
+def _check_names(source: Any) -> None:
+    """Refuses names that no gateway can be told."""
+    if isinstance(source, (str, os.PathLike)):
+        text = os.fsdecode(source)
+        texts("source", text)
+        if "\0" in text:
+            raise ArgumentError(f"source says {text!r}: no path holds a zero character")
+    elif isinstance(source, Mapping):
+        for name, place in source.items():
+            _check_names(name)
+            _check_names(place)
+    elif isinstance(source, Sequence) and not isinstance(source, bytes):
+        for place in source:
+            _check_names(place)
 
 
 def task_type(env: Mapping[str, str]) -> str:
