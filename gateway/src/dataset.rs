@@ -5,6 +5,7 @@
 //! file stays as it is, and whatever is broken, missing or unlike the rest is refused by name. It reads
 //! no data page and knows no feed.
 
+mod aligned;
 mod error;
 mod estimate;
 mod filter;
@@ -119,8 +120,7 @@ impl Dataset {
     /// is returned.
     ///
     /// # Errors
-    /// When nothing is there, or a file cannot be read, is no whole Parquet file, or has another schema
-    /// than the first.
+    /// When nothing is there, or a file cannot be read, is no whole Parquet file, or has two columns of one name.
     pub async fn snapshot(&self) -> Result<Arc<Snapshot>, DatasetError> {
         let log = |Progress { read, files }| {
             tracing::info!(dataset = %self.name, read, files, "reading footers");
@@ -161,7 +161,14 @@ impl Dataset {
         };
         let reads = futures::stream::iter(reads).buffered(self.concurrent_footers());
         let footers: Vec<Footer> = reads.inspect_ok(said).try_collect().await?;
-        let snapshot = Arc::new(Snapshot::new(&self.origin, &found, &footers)?);
+        let mut snapshot = Snapshot::new(&self.origin, &found, &footers)?;
+        if let Some(memory) = &self.memory {
+            snapshot.hold(memory).await?;
+        }
+        if let Some(refusal) = snapshot.first_unlike() {
+            tracing::warn!(dataset = %self.name, %refusal, "not every column can be fed");
+        }
+        let snapshot = Arc::new(snapshot);
         *last = Some(Last { found, footers, snapshot: Arc::clone(&snapshot) });
         Ok(snapshot)
     }

@@ -59,8 +59,8 @@ pub enum DatasetError {
     #[error("{file} has two columns named {column:?}: write it with names of their own")]
     DuplicateColumn { file: String, column: String },
     #[error(
-        "column {column:?} is {found} in {file} but {expected} in {first}: write both with the same type, or \
-         make two datasets of them"
+        "column {column:?} is {found} in {file} but {expected} in {first}: write both with the same type, make two datasets \
+         of them, or leave it out with columns"
     )]
     ColumnType { file: String, column: String, found: String, first: String, expected: String },
     #[error(
@@ -72,18 +72,13 @@ pub enum DatasetError {
     #[error("{file} is named twice: name it once")]
     FileTwice { file: String },
     #[error(
-        "{file} has no column {column:?} but {first} has: every file of a dataset needs the same columns"
+        "{file} has no column {column:?} but {first} has: write it into all files, or leave it out with columns"
     )]
     MissingColumn { file: String, column: String, first: String },
     #[error(
-        "{file} has a column {column:?} but {first} has not: every file of a dataset needs the same columns"
+        "{file} has a column {column:?} but {first} has not: write it into all files, or leave it out with columns"
     )]
     ExtraColumn { file: String, column: String, first: String },
-    #[error(
-        "{file} has column {column:?} at another place than {first}: every file of a dataset needs its \
-         columns in the same order"
-    )]
-    ColumnOrder { file: String, column: String, first: String },
     #[error("the dataset has no column {column:?}: {hint}")]
     UnknownColumn { column: String, hint: String },
     #[error(
@@ -149,8 +144,7 @@ impl DatasetError {
             | Self::DuplicateColumn { .. }
             | Self::ColumnType { .. }
             | Self::MissingColumn { .. }
-            | Self::ExtraColumn { .. }
-            | Self::ColumnOrder { .. } => Code::BadFile,
+            | Self::ExtraColumn { .. } => Code::BadFile,
         }
     }
 }

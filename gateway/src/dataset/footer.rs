@@ -78,10 +78,19 @@ pub(crate) async fn statistics(file: &File, leaves: &[usize]) -> Result<ParquetM
     let source = Source { store: file.store.as_ref(), meta: &file.meta };
     let named = Named { file: file.to_string(), size: file.meta.size };
     let (_, bytes) = source.footer(&named).await?;
+    let alignment = file.alignment.clone();
+    let in_file = alignment.as_ref().map_or_else(|| leaves.to_vec(), |alignment| alignment.in_file(leaves));
     let options = ParquetMetaDataOptions::new()
-        .with_column_stats_policy(ParquetStatisticsPolicy::skip_except(leaves))
+        .with_column_stats_policy(ParquetStatisticsPolicy::skip_except(&in_file))
         .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
-    parse(&named, move || ParquetMetaDataReader::decode_metadata_with_options(&bytes, Some(&options))).await
+    parse(&named, move || {
+        let metadata = ParquetMetaDataReader::decode_metadata_with_options(&bytes, Some(&options))?;
+        match alignment {
+            Some(alignment) => alignment.metadata(&metadata),
+            None => Ok(metadata),
+        }
+    })
+    .await
 }
 
 /// A footer with the page index of some leaf columns, where the file has one that is whole and not too large.

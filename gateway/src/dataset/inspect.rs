@@ -26,6 +26,8 @@ pub struct Inspection {
     pub schema: SchemaRef,
     /// Nulls of each column, where they are known.
     pub nulls: Vec<Option<u64>>,
+    /// Columns that not all files have alike, and why they are not fed.
+    pub unlike: Vec<(String, String)>,
     /// What each column is fed as, or how it can be, where that is known.
     pub fed_as: Vec<Result<String, String>>,
     /// What a filter passes; order and plan are of these rows.
@@ -56,7 +58,7 @@ impl Inspection {
         order: Order,
         filtered: Option<Filtered>,
     ) -> Result<Self, PlanError> {
-        let every_column = snapshot.project(&[]).expect("every column there is can be had");
+        let every_column = snapshot.common();
         let shapes = snapshot.block_shapes(&every_column, None);
         let counts = filtered.as_ref().map(|filtered| filtered.counts.rows.as_ref());
         let plan = Plan::new(&snapshot.block_shapes(&every_column, counts), order)?;
@@ -71,6 +73,7 @@ impl Inspection {
             decoded_bytes: shapes.iter().fold(0, |sum, shape| sum.saturating_add(shape.bytes)),
             schema: snapshot.schema.clone(),
             nulls: Vec::new(),
+            unlike: snapshot.refusals().map(|(column, why)| (column.to_owned(), why.to_string())).collect(),
             fed_as: Vec::new(),
             filtered,
             order,
@@ -122,6 +125,9 @@ impl fmt::Display for Inspection {
                 Some(Ok(tensor)) => writeln!(f, ": fed as {tensor}, its nulls as nulls= says")?,
                 Some(Err(advice)) => writeln!(f, ": cannot be fed as it is, {advice}")?,
             }
+        }
+        for (column, why) in &self.unlike {
+            writeln!(f, "    {column:width$}  not alike in all files: {why}")?;
         }
         if let Some(filtered) = &self.filtered {
             filtered.write(f, self.rows)?;

@@ -1,89 +1,148 @@
 //! One schema for all files of a dataset.
 //!
-//! In: the files' schemas. Out: the first file's, its columns nullable where any file's are. The promise:
-//! a file with other columns or types is refused, naming file and column. Schema-wide metadata is left
-//! out, for it describes one file (pandas' index, say); a column's own is the first file's.
+//! In: the files' schemas. Out: the columns that all of them have alike, by name, in the first file's order, nullable
+//! where any file's are; and of every other column what keeps it from being one of these. The promise: whoever wants
+//! such a column is told file and column. Schema-wide metadata is left out, for it describes one file (pandas'
+//! index, say); a column's own is the first file's.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 
 use super::DatasetError;
 
 /// Metadata of a column that changes its meaning, not only its description.
 const EXTENSION_PREFIX: &str = "ARROW:extension:";
 
+/// What files have in common, and what not.
+pub(super) struct Common {
+    pub(super) schema: SchemaRef,
+    /// One of each such column, in the order in which files come.
+    pub(super) unlike: Vec<Unlike>,
+}
+
+/// A column that is not in all files alike.
+#[derive(Debug, Clone)]
+pub(super) struct Unlike {
+    pub(super) column: String,
+    /// The first that differs from the dataset's first.
+    file: String,
+    first: String,
+    how: How,
+}
+
+#[derive(Debug, Clone)]
+enum How {
+    Type { found: String, expected: String },
+    Missing,
+    Extra,
+}
+
+impl Unlike {
+    /// What is told to whoever wants the column.
+    pub(super) fn refusal(&self) -> DatasetError {
+        let Self { column, file, first, how } = self.clone();
+        match how {
+            How::Type { found, expected } => {
+                DatasetError::ColumnType { file, column, found, first, expected }
+            }
+            How::Missing => DatasetError::MissingColumn { file, column, first },
+            How::Extra => DatasetError::ExtraColumn { file, column, first },
+        }
+    }
+}
+
 /// Joins the schemas of files, given with what names each in their order.
+///
+/// # Errors
+/// When a file has two columns of one name.
 pub(super) fn unify<'a, F: Display + 'a>(
     files: impl IntoIterator<Item = (&'a F, &'a SchemaRef)>,
-) -> Result<SchemaRef, DatasetError> {
+) -> Result<Common, DatasetError> {
     let mut files = files.into_iter();
-    let Some((first, schema)) = files.next() else { return Ok(Arc::new(Schema::empty())) };
-    let mut names = HashSet::new();
-    if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name().as_str())) {
-        return Err(DatasetError::DuplicateColumn { file: first.to_string(), column: twice.name().clone() });
+    let Some((first, schema)) = files.next() else {
+        return Ok(Common { schema: Arc::new(Schema::empty()), unlike: Vec::new() });
+    };
+    places(first, schema)?;
+    let mut joined =
+        Joined { first, columns: schema.fields().iter().cloned().map(Some).collect(), unlike: Vec::new() };
+    for (file, found) in files {
+        // Names are the same almost always; only where they are not are they looked for.
+        let is_same = schema.fields().len() == found.fields().len()
+            && schema.fields().iter().zip(found.fields()).all(|(one, other)| one.name() == other.name());
+        let places = if is_same { None } else { Some(places(file, found)?) };
+        for (place, field) in schema.fields().iter().enumerate() {
+            let at = places.as_ref().map_or(Some(place), |places| places.get(field.name().as_str()).copied());
+            joined.add(place, field, file, at.map(|at| found.field(at)));
+        }
+        if places.is_some() {
+            joined.add_extra(schema, file, found);
+        }
     }
-    let mut columns: Vec<FieldRef> = schema.fields().to_vec();
-    for (file, schema) in files {
-        check_columns(first, &columns, file, schema)?;
-        for (column, found) in columns.iter_mut().zip(schema.fields()) {
-            if found.is_nullable() && !column.is_nullable() {
-                *column = Arc::new(column.as_ref().clone().with_nullable(true));
+    let schema = Arc::new(Schema::new(joined.columns.into_iter().flatten().collect::<Vec<_>>()));
+    Ok(Common { schema, unlike: joined.unlike })
+}
+
+struct Joined<'a, F> {
+    first: &'a F,
+    /// The first file's, without those that another has not alike.
+    columns: Vec<Option<FieldRef>>,
+    unlike: Vec<Unlike>,
+}
+
+impl<F: Display> Joined<'_, F> {
+    /// Takes in what a file has for a column of the first.
+    fn add(&mut self, place: usize, field: &Field, file: &F, found: Option<&Field>) {
+        let Some(column) = &mut self.columns[place] else { return };
+        let how = match found {
+            None => How::Missing,
+            Some(found)
+                if column.data_type() != found.data_type() || extension(column) != extension(found) =>
+            {
+                How::Type { found: describe(found), expected: describe(field) }
+            }
+            Some(found) => {
+                if found.is_nullable() && !column.is_nullable() {
+                    *column = Arc::new(column.as_ref().clone().with_nullable(true));
+                }
+                return;
+            }
+        };
+        self.columns[place] = None;
+        self.push(field.name(), file, how);
+    }
+
+    /// Takes in the columns of a file that the first has not.
+    fn add_extra(&mut self, schema: &Schema, file: &F, found: &Schema) {
+        for field in found.fields() {
+            let is_known = schema.index_of(field.name()).is_ok()
+                || self.unlike.iter().any(|unlike| unlike.column == *field.name());
+            if !is_known {
+                self.push(field.name(), file, How::Extra);
             }
         }
     }
-    Ok(Arc::new(Schema::new(columns)))
+
+    fn push(&mut self, column: &str, file: &F, how: How) {
+        let (file, first) = (file.to_string(), self.first.to_string());
+        self.unlike.push(Unlike { column: column.to_owned(), file, first, how });
+    }
 }
 
-fn check_columns<F: Display>(
-    first: &F,
-    columns: &[FieldRef],
-    file: &F,
-    schema: &Schema,
-) -> Result<(), DatasetError> {
-    let found = schema.fields();
-    // Names are the same almost always; only where they are not is it worth finding out how.
-    if !columns.iter().map(|column| column.name()).eq(found.iter().map(|field| field.name())) {
-        return Err(unlike_names(first, columns, file, found));
-    }
-    for (column, found) in columns.iter().zip(found) {
-        if column.data_type() != found.data_type() || extension(column) != extension(found) {
-            return Err(DatasetError::ColumnType {
+/// Where each column of a file is.
+fn places<'a, F: Display>(file: &F, schema: &'a Schema) -> Result<HashMap<&'a str, usize>, DatasetError> {
+    let mut places = HashMap::new();
+    for (place, field) in schema.fields().iter().enumerate() {
+        if places.insert(field.name().as_str(), place).is_some() {
+            return Err(DatasetError::DuplicateColumn {
                 file: file.to_string(),
-                column: column.name().clone(),
-                found: describe(found),
-                first: first.to_string(),
-                expected: describe(column),
+                column: field.name().clone(),
             });
         }
     }
-    Ok(())
-}
-
-/// What is wrong with names that are not the first file's.
-fn unlike_names<F: Display>(first: &F, columns: &[FieldRef], file: &F, found: &Fields) -> DatasetError {
-    let (file, first) = (file.to_string(), first.to_string());
-    let mut left: HashSet<&str> = columns.iter().map(|column| column.name().as_str()).collect();
-    for field in found {
-        let column = field.name().clone();
-        if left.remove(column.as_str()) {
-            continue;
-        }
-        let is_known = columns.iter().any(|known| known.name() == field.name());
-        return if is_known {
-            DatasetError::DuplicateColumn { file, column }
-        } else {
-            DatasetError::ExtraColumn { file, column, first }
-        };
-    }
-    if let Some(missing) = columns.iter().find(|column| left.contains(column.name().as_str())) {
-        return DatasetError::MissingColumn { file, column: missing.name().clone(), first };
-    }
-    let moved = columns.iter().zip(found).find(|(column, found)| column.name() != found.name());
-    let column = moved.map(|(_, found)| found.name().clone()).unwrap_or_default();
-    DatasetError::ColumnOrder { file, column, first }
+    Ok(places)
 }
 
 fn extension(field: &Field) -> Vec<(&str, &str)> {

@@ -11,11 +11,14 @@ use parquet::file::metadata::RowGroupMetaData;
 use penstock_proto::SnapshotId;
 use sha2::{Digest, Sha256};
 
+use super::aligned::{Alignment, align, is_aligned};
 use super::footer::Footer;
-use super::footers::Hold;
+use super::footers::{FooterMemory, Hold};
 use super::listing::Found;
 use super::projection::Weight;
+use super::schema::{Common, Unlike};
 use super::{DatasetError, Filter, Origin, Projection, estimate, schema};
+use crate::expression::ExpressionError;
 use crate::plan::BlockShape;
 
 /// A row group of more bytes, uncompressed, is several blocks if its pages can be found.
@@ -29,7 +32,10 @@ pub struct Snapshot {
     pub id: SnapshotId,
     /// Sorted by name.
     pub files: Vec<File>,
+    /// The columns that all files have alike.
     pub schema: SchemaRef,
+    /// The others.
+    unlike: Vec<Unlike>,
     /// In the order of files and of rows.
     pub blocks: Vec<Block>,
 }
@@ -44,8 +50,11 @@ pub struct File {
     pub root: Arc<str>,
     /// Its `e_tag` can be demanded of the store, to learn of a file that was replaced.
     pub meta: ObjectMeta,
-    /// With page locations (the offset index) where every column has them and they are small.
+    /// With page locations (the offset index) where every column has them and they are small. Of the dataset's columns,
+    /// in their order.
     pub footer: ArrowReaderMetadata,
+    /// How the file's own columns are laid out as the dataset's, where they are others.
+    pub(super) alignment: Option<Arc<Alignment>>,
     pub(super) _hold: Option<Arc<Hold>>,
 }
 
@@ -62,7 +71,7 @@ pub struct Block {
 impl Snapshot {
     /// `footers` are those of `found`, in its order.
     pub(super) fn new(origin: &Origin, found: &[Found], footers: &[Footer]) -> Result<Self, DatasetError> {
-        let files: Vec<File> = found
+        let mut files: Vec<File> = found
             .iter()
             .zip(footers)
             .map(|(found, footer)| File {
@@ -71,12 +80,28 @@ impl Snapshot {
                 root: Arc::clone(&origin.root),
                 meta: found.meta.clone(),
                 footer: footer.arrow.clone(),
+                alignment: None,
                 _hold: footer.hold.clone(),
             })
             .collect();
-        let schema = schema::unify(files.iter().map(|file| (file, file.footer.schema())))?;
+        let Common { schema, unlike } = schema::unify(files.iter().map(|file| (file, file.footer.schema())))?;
+        for file in files.iter_mut().filter(|file| !is_aligned(&file.footer, &schema)) {
+            let (footer, alignment) = align(&file.footer, &schema).map_err(|error| {
+                let reason = format!("its columns cannot be told apart ({error})");
+                DatasetError::NotParquet { file: file.to_string(), reason }
+            })?;
+            (file.footer, file.alignment) = (footer, Some(Arc::new(alignment)));
+        }
         let blocks = files.iter().zip(0u32..).flat_map(|(file, index)| blocks(file, index)).collect();
-        Ok(Self { id: id(found, footers), files, schema, blocks })
+        Ok(Self { id: id(found, footers), files, schema, unlike, blocks })
+    }
+
+    /// Counts what was made of footers beside those that were read.
+    pub(super) async fn hold(&mut self, memory: &FooterMemory) -> Result<(), DatasetError> {
+        for file in self.files.iter_mut().filter(|file| file.alignment.is_some()) {
+            file._hold = Some(Arc::new(memory.hold(&file.footer).await?));
+        }
+        Ok(())
     }
 
     pub fn rows(&self) -> u64 {
@@ -91,9 +116,37 @@ impl Snapshot {
     /// The named columns; no name at all means every column.
     ///
     /// # Errors
-    /// When the dataset lacks one (near names are told), or one is asked for twice.
+    /// When the dataset lacks one (near names are told), one is not in all files alike, or one is asked for twice.
     pub fn project(&self, columns: &[String]) -> Result<Projection, DatasetError> {
-        Projection::new(&self.schema, columns)
+        match self.first_unlike() {
+            Some(refusal) if columns.is_empty() => Err(refusal),
+            _ => Projection::new(&self.schema, columns).map_err(|error| self.explained(error)),
+        }
+    }
+
+    /// Every column that all files have alike.
+    pub fn common(&self) -> Projection {
+        Projection::new(&self.schema, &[]).expect("every column there is can be had")
+    }
+
+    /// What keeps the columns from being fed that not all files have alike.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = (&str, DatasetError)> {
+        self.unlike.iter().map(|unlike| (unlike.column.as_str(), unlike.refusal()))
+    }
+
+    pub(super) fn first_unlike(&self) -> Option<DatasetError> {
+        self.unlike.first().map(Unlike::refusal)
+    }
+
+    /// A column that is unknown may be one of some files.
+    fn explained(&self, error: DatasetError) -> DatasetError {
+        let (DatasetError::UnknownColumn { column, .. }
+        | DatasetError::Select { source: ExpressionError::UnknownColumn { column, .. }, .. }
+        | DatasetError::Filter { source: ExpressionError::UnknownColumn { column, .. }, .. }) = &error
+        else {
+            return error;
+        };
+        self.unlike.iter().find(|unlike| unlike.column == *column).map_or(error, Unlike::refusal)
     }
 
     /// Expressions with names, instead of columns.
@@ -101,7 +154,7 @@ impl Snapshot {
     /// # Errors
     /// When one is no expression over the dataset's columns, or two have the same name.
     pub fn select(&self, select: &[String]) -> Result<Projection, DatasetError> {
-        Projection::select(&self.schema, select)
+        Projection::select(&self.schema, select).map_err(|error| self.explained(error))
     }
 
     /// A condition on rows.
@@ -109,7 +162,7 @@ impl Snapshot {
     /// # Errors
     /// When it is no condition over the dataset's columns.
     pub fn filter(&self, text: &str) -> Result<Filter, DatasetError> {
-        Filter::new(&self.schema, text)
+        Filter::new(&self.schema, text).map_err(|error| self.explained(error))
     }
 
     /// Rows and decoded bytes of every block, as the plan wants them. The bytes are estimated from footers

@@ -64,6 +64,7 @@ impl Gateway {
             if let Some(first) =
                 components.first().filter(|_| feed.columns.is_empty() && feed.select.is_empty())
             {
+                snapshot.project(&[]).map_err(|e| of_dataset(&dataset, &Error::chain(e.code(), &e)))?;
                 feed.columns = columns_of(first, &dataset, &snapshot)?;
             }
             let planned = self.plans.plan(&snapshot, &feed).await.map_err(|e| of_dataset(&dataset, &e))?;

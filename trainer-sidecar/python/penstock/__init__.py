@@ -95,7 +95,8 @@ def feed(
     batch_size
         Rows of the **global** batch, which all ranks consume together.
     columns
-        Names in the order wanted; None for all.
+        Names in the order wanted; None for all. Columns of files go by name, in whatever order they lie; those that are fed, or
+        that ``select`` and ``filter`` read, must be in all files with one type, others need not.
     select
         Instead of ``columns``, SQL expressions in the order wanted, ``["label", "log1p(price) AS price"]``, or by
         name, ``{"label": "label", "price": "log1p(price)"}``.

@@ -14,32 +14,78 @@ fn floats(values: impl IntoIterator<Item = f32>) -> ArrayRef {
     Arc::new(Float32Array::from_iter_values(values))
 }
 
+/// Two files, of which the second is unlike the first, or in another order.
+fn unlike(second: Vec<(&str, ArrayRef)>) -> Directory {
+    let directory = Directory::new();
+    directory.write("a.parquet", [("a", ints([1])), ("x", floats([1.]))]);
+    let batch = RecordBatch::try_from_iter(second).unwrap();
+    write(&directory.path("b.parquet"), &batch, WriterProperties::default());
+    directory
+}
+
 #[tokio::test]
-async fn a_file_unlike_the_first_is_refused_by_file_and_column() {
-    for (second, expected) in [
-        (vec![("a", ints([2]))], r#"DIR/b.parquet has no column "x" but DIR/a.parquet has"#),
+async fn a_column_that_is_not_in_all_files_alike_is_refused_by_file_and_column() {
+    for (second, column, expected) in [
+        (vec![("a", ints([2]))], "x", r#"DIR/b.parquet has no column "x" but DIR/a.parquet has"#),
         (
-            vec![("a", ints([2])), ("x", ints([2]))],
+            vec![("x", ints([2])), ("a", ints([2]))],
+            "x",
             r#"column "x" is Int32 in DIR/b.parquet but Float32 in DIR/a.parquet"#,
         ),
-        (vec![("x", floats([2.])), ("a", ints([2]))], r#"DIR/b.parquet has column "x" at another place"#),
         (
-            vec![("a", ints([2])), ("x", floats([2.])), ("y", ints([2]))],
+            vec![("y", ints([2])), ("a", ints([2])), ("x", floats([2.]))],
+            "y",
             r#"DIR/b.parquet has a column "y" but DIR/a.parquet has not"#,
         ),
     ] {
-        let directory = Directory::new();
-        directory.write("a.parquet", [("a", ints([1])), ("x", floats([1.]))]);
-        let batch = RecordBatch::try_from_iter(second).unwrap();
-        write(&directory.path("b.parquet"), &batch, WriterProperties::default());
-        let text = directory.refusal("").await;
+        let directory = unlike(second);
         let place = fs::canonicalize(directory.0.path()).unwrap();
         let expected = expected.replace("DIR", place.to_str().unwrap());
-        assert!(text.contains(&expected), "{text}");
         // Of a list the files are called so, too.
         let listed = format!("file://{0}/a.parquet file://{0}/b.parquet", place.display());
-        let text = Dataset::new("test", &listed).unwrap().snapshot().await.map(drop).unwrap_err().to_string();
-        assert!(text.contains(&expected), "{text}");
+        for uri in [place.to_str().unwrap(), &listed] {
+            let snapshot = Dataset::new("test", uri).unwrap().snapshot().await.unwrap();
+            let named = |name: &str| vec![name.to_owned()];
+            let told = [
+                snapshot.project(&[]).map(drop),
+                snapshot.project(&named(column)).map(drop),
+                snapshot.select(&named(&format!("a + {column} AS z"))).map(drop),
+                snapshot.filter(&format!("{column} > 1")).map(drop),
+            ];
+            for told in told {
+                let error = told.unwrap_err();
+                assert_eq!(error.code(), penstock_proto::Code::BadFile);
+                let text = error.to_string();
+                assert!(text.contains(&expected) && text.contains("leave it out with columns"), "{text}");
+            }
+            assert!(snapshot.project(&named("a")).is_ok());
+            assert!(snapshot.filter("a > 1").is_ok());
+            let inspected = inspect::Inspection::new(
+                &Location::parse(uri).unwrap(),
+                &snapshot,
+                crate::plan::tests::order(1, penstock_proto::Shuffle::None),
+                None,
+            );
+            let text = inspected.unwrap().to_string();
+            assert!(
+                text.contains(&format!("{column}  not alike in all files: {expected}"))
+                    || text.contains(&expected),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn columns_may_lie_in_any_order() {
+    let directory = unlike(vec![("x", floats([2.])), ("a", ints([2]))]);
+    let snapshot = directory.snapshot("").await.unwrap();
+    let columns: Vec<_> = snapshot.schema.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(columns, ["a", "x"]);
+    let all = snapshot.project(&[]).unwrap();
+    for file in &snapshot.files {
+        assert_eq!(all.leaves(&file.footer), [0, 1]);
+        assert_eq!(file.footer.parquet_schema().column(0).name(), "a");
     }
 }
 

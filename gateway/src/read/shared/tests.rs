@@ -119,10 +119,9 @@ impl Stage {
             passes: Semaphore::new(passes),
             asked: Mutex::default(),
         });
-        let mut files = seen.files.clone();
-        files[0].store = Arc::clone(&gate) as Arc<dyn ObjectStore>;
-        let (schema, blocks) = (Arc::clone(&seen.schema), seen.blocks.clone());
-        let snapshot = Arc::new(Snapshot { id: seen.id.clone(), files, schema, blocks });
+        let mut snapshot = Arc::into_inner(seen).unwrap();
+        snapshot.files[0].store = Arc::clone(&gate) as Arc<dyn ObjectStore>;
+        let snapshot = Arc::new(snapshot);
         let budget = Budget::new(MEMORY);
         let shared = Shared::new(&budget, cache_bytes, disk);
         Self { _dir: dir, snapshot, gate, budget, shared }
