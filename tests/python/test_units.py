@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
 from decimal import Decimal
 
 import numpy as np
@@ -83,3 +84,35 @@ def test_tensorflow_has_them_as_numbers(sales):
         assert (dataset.element_spec["price"].dtype, dataset.element_spec["tax"].dtype) == (tf.int64, tf.float64)
         for batch in dataset:
             assert tf.reduce_all(batch["price"] == batch["id"] * 7 - 300)
+
+
+def test_dates_come_in_the_unit_of_their_arrow_type_and_in_the_declared_one(tmp_path, binary):
+    days = [0, 19_723, -1]
+    dates = [datetime.date(1970, 1, 1) + datetime.timedelta(days=day) for day in days]
+    table = pa.table(
+        {
+            "d32": pa.array(dates, pa.date32()),
+            "d64": pa.array(dates, pa.date64()),
+            "time": pa.array([datetime.time(0, 0, n) for n in range(3)], pa.time32("ms")),
+            "took": pa.array([datetime.timedelta(microseconds=n) for n in range(3)], pa.duration("us")),
+            "at": pa.array([[date] for date in dates], pa.list_(pa.date64(), 1)),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    millis = [day * 86_400_000 for day in days]
+    with penstock.feed(tmp_path, batch_size=3) as feed:
+        (batch,) = feed
+        assert (batch["d32"].dtype, batch["d32"].tolist()) == (np.dtype("int32"), days)
+        assert (batch["d64"].dtype, batch["d64"].tolist()) == (np.dtype("int64"), millis)
+        assert batch["at"].tolist() == [[moment] for moment in millis]
+    for unit, per_day in [("day", 1), ("s", 86_400), ("ms", 86_400_000), ("us", 86_400_000_000)]:
+        with penstock.feed(tmp_path, batch_size=3, columns=["d32", "d64", "at"], units={"*": unit}) as feed:
+            (batch,) = feed
+            for column in ("d32", "d64"):
+                assert (batch[column].dtype, batch[column].tolist()) == (np.dtype("int64"), [day * per_day for day in days])
+            assert batch["at"].tolist() == [[day * per_day] for day in days]
+    with penstock.feed(tmp_path, batch_size=1, filter="d64 >= DATE '2024-01-01'", columns=["d64"], units={"d64": "day"}) as feed:
+        assert [batch["d64"].tolist() for batch in feed] == [[19_723]]
+    inspected = subprocess.run([binary, "inspect", tmp_path], capture_output=True, text=True, check=True).stdout
+    said = {line.split()[0]: line.split("fed as ")[1].split(",")[0] for line in inspected.splitlines() if "fed as " in line}
+    assert said == {"d32": "int32 in days", "d64": "int64 in ms", "time": "int32 in ms", "took": "int64 in us", "at": "int64 [1] in ms"}

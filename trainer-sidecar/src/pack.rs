@@ -153,7 +153,7 @@ impl PackPlan {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (index, field) in schema.fields().iter().enumerate() {
             let name = field.name();
-            let Form { depth, cell, dtype, shape } = resolve(name, field.data_type(), units)?;
+            let Form { depth, cell, dtype, shape, .. } = resolve(name, field.data_type(), units)?;
             let unit = matches!(cell, Cell::Converted(_)).then(|| units.said_of(name).to_owned());
             let rule = rules.of(field, dtype)?;
             let (nulls, masked) = match rule {
@@ -381,14 +381,14 @@ fn members(column: &str, data_type: &DataType) -> Option<String> {
     Some(format!("take its members by select=['{}.{first} AS {first}', …]", sql_name(column)))
 }
 
-/// What a trainer would see of a column of this type, as in `float32 [28, 28]`, with `*` for a length that is
-/// every list's own; or what to do instead.
+/// What a trainer would see of a column of this type, as in `float32 [28, 28]` or `int64 in ms`, with `*` for a length that
+/// is every list's own; or what to do instead.
 ///
 /// # Errors
 /// No feed can carry such a column.
 pub fn fed_as(column: &str, data_type: &DataType) -> Result<String, String> {
     let units = UnitRules::default();
-    let Form { depth, dtype, shape, .. } =
+    let Form { depth, dtype, shape, unit, .. } =
         resolve(column, data_type, &units).map_err(|error| match error {
             PackError::Unsupported { advice, .. } => advice,
             error => error.to_string(),
@@ -396,7 +396,8 @@ pub fn fed_as(column: &str, data_type: &DataType) -> Result<String, String> {
     let open = std::iter::repeat_n("*".to_owned(), depth);
     let shape: Vec<_> = open.chain(shape.iter().map(u64::to_string)).collect();
     let shape = if shape.is_empty() { String::new() } else { format!(" [{}]", shape.join(", ")) };
-    Ok(format!("{}{shape}", dtype.name()))
+    let unit = unit.map_or(String::new(), |unit| format!(" in {unit}"));
+    Ok(format!("{}{shape}{unit}", dtype.name()))
 }
 
 /// What an Arrow type becomes.
@@ -406,6 +407,8 @@ struct Form {
     cell: Cell,
     dtype: DType,
     shape: Vec<u64>,
+    /// Of moments and durations as they are.
+    unit: Option<&'static str>,
 }
 
 fn resolve(column: &str, data_type: &DataType, units: &UnitRules) -> Result<Form, PackError> {
@@ -434,7 +437,7 @@ fn resolve(column: &str, data_type: &DataType, units: &UnitRules) -> Result<Form
     if shape.len() >= MAX_DIMS {
         return Err(PackError::TooDeep { column: column.to_owned(), dims: shape.len() + 1 });
     }
-    Ok(Form { depth, cell, dtype, shape })
+    Ok(Form { depth, cell, dtype, shape, unit: unit::own(inner) })
 }
 
 #[cfg(test)]

@@ -118,7 +118,8 @@ def feed(
         value to fill in. A null that is not declared is an error, before the first step where the files' statistics tell of it.
     units
         What a decimal becomes, by column or ``"*"``: int64 in a unit, ``{"price": "0.01"}`` for cents, or the nearest
-        ``"float64"``. Dates, times, timestamps and durations come as the integers that the files hold; ``"day"``, ``"s"``, ``"ms"``,
+        ``"float64"``. Dates, times, timestamps and durations come as the integers of their Arrow type, in its unit, which ``penstock
+        inspect`` tells: days of a date32, milliseconds of a date64 (though Parquet may hold days of both); ``"day"``, ``"s"``, ``"ms"``,
         ``"us"`` or ``"ns"`` makes them int64 in that unit. A value that is no whole number of its unit, or none that int64
         holds, is an error that names column, value and step. What ``nulls`` fills in counts in the unit.
     codes

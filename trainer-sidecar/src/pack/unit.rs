@@ -312,6 +312,13 @@ pub(super) fn decimal_scale(data_type: &DataType) -> Option<i8> {
     }
 }
 
+/// The unit in which numbers of a type of time are fed where none is declared, the type's own, for people.
+pub(super) fn own(data_type: &DataType) -> Option<&'static str> {
+    let ratio = time_of(data_type)?;
+    let (name, _) = TIMES.into_iter().find(|(_, of)| *of == ratio)?;
+    Some(if name == "day" { "days" } else { name })
+}
+
 /// What one is of a type's numbers, in seconds.
 fn time_of(data_type: &DataType) -> Option<Ratio> {
     Some(match data_type {
