@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+use crate::job::Job;
 use crate::topology::{Task, TaskId, Topology};
 
 /// Hosts that must not be reached through a proxy.
@@ -45,7 +46,7 @@ pub struct Wiring {
 }
 
 /// The variables of `task`, on top of those that it inherits.
-pub fn variables(task: &Task, topology: &Topology, wiring: &Wiring) -> BTreeMap<String, String> {
+pub fn variables(job: &Job, task: &Task, topology: &Topology, wiring: &Wiring) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::from([
         ("PENSTOCK_RUN_DIR", wiring.run_dir.display().to_string()),
         ("PENSTOCK_LOGDIR", wiring.logdir.display().to_string()),
@@ -54,7 +55,7 @@ pub fn variables(task: &Task, topology: &Topology, wiring: &Wiring) -> BTreeMap<
         ("no_proxy", no_proxy(wiring)),
         ("NO_PROXY", no_proxy(wiring)),
     ]);
-    if task.id.role.is_tracked() {
+    if task.id.role.is_tensorflows() {
         variables.insert("TF_CONFIG", tf_config(task.id, topology, wiring));
         // The launcher holds each port with SO_REUSEPORT for the task's life; TensorFlow binds beside it.
         variables.insert("TF_GRPC_REUSE_PORT", "true".to_owned());
@@ -73,7 +74,12 @@ pub fn variables(task: &Task, topology: &Topology, wiring: &Wiring) -> BTreeMap<
             variables.insert("PENSTOCK_DATASETS", wiring.datasets.join(","));
         }
     }
-    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let mut all: BTreeMap<_, _> =
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    // Whoever names a variable means it.
+    all.extend(job.env.clone());
+    all.extend(job.roles.get(&task.id.role).map(|spec| spec.env.clone()).unwrap_or_default());
+    all
 }
 
 /// `{"cluster": {"worker": ["HOST:PORT", …]}, "task": {"type": …, "index": …}}`

@@ -5,15 +5,21 @@
 //! not look at the disk: whether the script exists is the backend's question.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::topology::Role;
 
 mod draft;
 mod duration;
 mod file;
+mod program;
+mod role_spec;
 
 pub use draft::Draft;
 pub use duration::{BadDuration, parse_duration};
+pub use program::Program;
+pub use role_spec::{Resources, RoleDraft, RoleSpec};
 
 /// After SIGTERM, when nothing else was said.
 const GRACE: Duration = Duration::from_secs(10);
@@ -24,7 +30,7 @@ const GRACE_AFTER_FAILURE: Duration = Duration::from_secs(3);
 const EVALUATOR_GRACE: Duration = Duration::from_secs(300);
 /// More tasks than this on one machine is a slip of the finger.
 const MAX_WORKERS: u32 = 1024;
-/// A worker that dies more often than this has a reason that another start will not mend.
+/// What dies more often than this has a reason that another start will not mend.
 const MAX_RESTARTS: u32 = 3;
 
 /// A script, how many run it, and what they are fed.
@@ -32,7 +38,7 @@ const MAX_RESTARTS: u32 = 3;
 pub struct Job {
     /// Names the run directory: letters, digits, `.`, `_`, `-`.
     pub name: String,
-    pub script: PathBuf,
+    pub program: Program,
     pub args: Vec<String>,
     /// The interpreter; without a `/` it is looked up in `PATH`.
     pub python: PathBuf,
@@ -51,8 +57,12 @@ pub struct Job {
     pub logdir: Option<PathBuf>,
     pub run_dir: Option<PathBuf>,
     pub grace: Grace,
-    /// How often each worker is started again whose job can go on without it for a while.
+    /// How often each task that may come back alone, and the gang where none may, is started again.
     pub max_restarts: u32,
+    /// For all tasks, over what the launcher itself sets.
+    pub env: BTreeMap<String, String>,
+    /// Where roles differ from the rest, and those that TensorFlow does not know.
+    pub roles: BTreeMap<Role, RoleSpec>,
 }
 
 /// How long who may take to end.
@@ -79,7 +89,9 @@ pub enum JobError {
         "no script was given: name one after the flags (penstock run [FLAGS] train.py ARGS…) or as `script:` in a job file"
     )]
     NoScript,
-    #[error("{0} workers cannot be started: give --num-workers a number from 1 to {MAX_WORKERS}")]
+    #[error(
+        "{0} workers cannot be started: give --num-workers a number from 1 to {MAX_WORKERS} (parameter servers have nobody to serve without)"
+    )]
     Workers(u32),
     #[error(
         "--replicas {replicas} does not divide the {fed} tasks that are fed: every data rank needs as many processes, change one of the two"
@@ -99,6 +111,14 @@ pub enum JobError {
     InputName(String),
     #[error("the input {0:?} was given twice: each dataset needs a name of its own")]
     InputTwice(String),
+    #[error("{many} tasks of role {role} cannot be started: there is one at most, or none")]
+    TooMany { role: String, many: u32 },
+    #[error("{0:?} is no variable: write NAME=VALUE, e.g. --env LEARNING_RATE=0.1")]
+    Env(String),
+    #[error("{0:?} is no role: a restart policy is of chief, worker, ps or evaluator, e.g. worker=OnFailure")]
+    PolicyRole(String),
+    #[error("{0:?} is no restart policy: write Never, OnFailure, ExitCode or Always, e.g. worker=OnFailure")]
+    Policy(String),
     #[error(transparent)]
     Duration(#[from] BadDuration),
     #[error("cannot read the job file {path}: {reason}")]
@@ -110,21 +130,26 @@ pub enum JobError {
 impl Job {
     /// The job that a draft stands for.
     pub fn resolve(draft: Draft) -> Result<Self, JobError> {
-        let script = draft.script.ok_or(JobError::NoScript)?;
+        let program = draft.program.ok_or(JobError::NoScript)?;
         let name = match draft.name {
             Some(name) if is_name(&name) => name,
             Some(name) => return Err(JobError::Name(name)),
-            None => name_of_script(&script),
+            None => name_of(&program),
         };
-        let num_workers = draft.num_workers.unwrap_or(1);
-        if !(1..=MAX_WORKERS).contains(&num_workers) {
-            return Err(JobError::Workers(num_workers));
-        }
-        let num_ps = draft.num_ps.unwrap_or(0);
+        let replicas_of = |role| draft.roles.get(&role).and_then(|draft| draft.replicas);
+        let chief = one_or_none(Role::Chief, draft.chief, replicas_of(Role::Chief))?;
+        let evaluator = one_or_none(Role::Evaluator, draft.evaluator, replicas_of(Role::Evaluator))?;
+        let tensorboard = one_or_none(Role::TensorBoard, draft.tensorboard, replicas_of(Role::TensorBoard))?;
+        let num_ps = draft.num_ps.or(replicas_of(Role::Ps)).unwrap_or(0);
         if num_ps > MAX_WORKERS {
             return Err(JobError::Ps(num_ps));
         }
-        let chief = draft.chief.unwrap_or(false);
+        let num_workers = draft.num_workers.or(replicas_of(Role::Worker)).unwrap_or(1);
+        // A chief without parameter servers trains, alone too.
+        let fewest = u32::from(!chief || num_ps > 0);
+        if !(fewest..=MAX_WORKERS).contains(&num_workers) {
+            return Err(JobError::Workers(num_workers));
+        }
         let replicas = draft.replicas.unwrap_or(1);
         let fed = num_workers + u32::from(chief);
         if replicas != 1 && num_ps > 0 {
@@ -139,16 +164,16 @@ impl Job {
         let default = Grace::default();
         Ok(Self {
             name,
-            script,
+            program,
             args: draft.args.unwrap_or_default(),
             python: draft.python.unwrap_or_else(|| PathBuf::from("python3")),
             num_workers,
             replicas,
             num_ps,
             chief,
-            evaluator: draft.evaluator.unwrap_or(false),
+            evaluator,
             inputs: draft.inputs,
-            tensorboard: draft.tensorboard.unwrap_or(false),
+            tensorboard,
             logdir: draft.logdir,
             run_dir: draft.run_dir,
             grace: Grace {
@@ -158,6 +183,8 @@ impl Job {
                 evaluator: draft.evaluator_grace.unwrap_or(default.evaluator),
             },
             max_restarts: draft.max_restarts.unwrap_or(MAX_RESTARTS),
+            env: draft.env,
+            roles: draft.roles.into_iter().map(|(role, draft)| (role, draft.resolve())).collect(),
         })
     }
 }
@@ -166,6 +193,20 @@ impl Job {
     /// Whether the chief trains with the workers.
     pub fn has_fed_chief(&self) -> bool {
         self.chief && self.num_ps == 0
+    }
+
+    /// What tasks of this role run, and its arguments.
+    pub fn command(&self, role: Role) -> (&Program, &[String]) {
+        let own = self.roles.get(&role);
+        match own.and_then(|spec| spec.program.as_ref().map(|program| (program, spec.args.as_deref()))) {
+            Some((program, args)) => (program, args.unwrap_or_default()),
+            None => (&self.program, own.and_then(|spec| spec.args.as_deref()).unwrap_or(&self.args)),
+        }
+    }
+
+    /// All programs that the job runs.
+    pub fn programs(&self) -> impl Iterator<Item = &Program> {
+        std::iter::once(&self.program).chain(self.roles.values().filter_map(|spec| spec.program.as_ref()))
     }
 
     /// Tasks that are fed together, the evaluator not among them.
@@ -185,9 +226,23 @@ fn is_dataset_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(good)
 }
 
+/// How many of a role that is there at most once.
+fn one_or_none(role: Role, said: Option<bool>, replicas: Option<u32>) -> Result<bool, JobError> {
+    match said.map(u32::from).or(replicas).unwrap_or(0) {
+        0 => Ok(false),
+        1 => Ok(true),
+        many => Err(JobError::TooMany { role: role.name().to_owned(), many }),
+    }
+}
+
 /// `examples/my train.py` → `my-train`.
-fn name_of_script(script: &Path) -> String {
-    let stem = script.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
+fn name_of(program: &Program) -> String {
+    let stem = match program {
+        Program::Script(path) | Program::Command(path) => {
+            path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default()
+        }
+        Program::Module(name) => name.into(),
+    };
     let clean: String = stem
         .chars()
         .take(100)

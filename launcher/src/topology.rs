@@ -3,24 +3,16 @@
 //! In: a job. Out: its tasks, in the order in which they are started and shown. The promise: pure. It
 //! knows no addresses, no processes and no machine.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::job::Job;
 
-/// TensorFlow's task types as far as they are supported, and TensorBoard, which watches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// Coordinates, or trains with the workers where there is no parameter server.
-    Chief,
-    /// Trains; worker 0 acts as chief where there is none.
-    Worker,
-    /// Keeps the model's variables for the workers.
-    Ps,
-    /// Evaluates checkpoints beside the workers.
-    Evaluator,
-    /// Shows events; its end decides nothing.
-    TensorBoard,
-}
+mod role;
+mod strategy;
+
+pub use role::{Role, RoleName};
+pub use strategy::{RestartPolicy, Rule, Scope, Strategy};
 
 /// One task of a job, `worker:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +41,9 @@ pub struct Task {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     pub tasks: Vec<Task>,
+    pub strategy: Strategy,
+    /// Roles for which the job says otherwise than the strategy.
+    policies: BTreeMap<Role, RestartPolicy>,
 }
 
 impl Topology {
@@ -72,10 +67,18 @@ impl Topology {
         if job.evaluator {
             tasks.push(task(Role::Evaluator, 0, alone));
         }
+        for (name, spec) in &job.roles {
+            if let Role::Other(_) = name {
+                tasks.extend((0..spec.replicas).map(|index| task(*name, index, None)));
+            }
+        }
         if job.tensorboard {
             tasks.push(task(Role::TensorBoard, 0, None));
         }
-        Self { tasks }
+        let strategy = Strategy::new(job.fed(), job.num_ps > 0, job.chief);
+        let policies =
+            job.roles.iter().filter_map(|(role, spec)| Some((*role, spec.restart_policy?))).collect();
+        Self { tasks, strategy, policies }
     }
 
     /// The members of the cluster spec: those that talk to each other.
@@ -83,14 +86,20 @@ impl Topology {
         self.tasks.iter().map(|task| task.id).filter(|id| id.role.in_cluster())
     }
 
+    /// Those that others can reach: the cluster's members first, and the tasks of the job's own roles.
+    pub fn addressed(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.tasks.iter().map(|task| task.id).filter(|id| id.role.has_address())
+    }
+
     pub fn has_ps(&self) -> bool {
         self.has(Role::Ps)
     }
 
     /// Whether tasks of this role serve others for ever, so that their end is for us to bring about:
-    /// parameter servers, and the workers of a coordinator.
+    /// parameter servers, roles of the job's own, and the workers of a coordinator.
     pub fn serves(&self, role: Role) -> bool {
-        role == Role::Ps || self.may_restart(role)
+        matches!(role, Role::Ps | Role::Other(_))
+            || role == Role::Worker && self.strategy == Strategy::ParameterServer
     }
 
     /// Whether the job has succeeded only when this role's tasks have.
@@ -98,36 +107,14 @@ impl Topology {
         matches!(role, Role::Chief | Role::Worker) && !self.serves(role)
     }
 
-    /// Whether the job survives the death of a task of this role if the task comes back: a coordinator
-    /// waits for its workers. A parameter server's variables die with it.
-    pub fn may_restart(&self, role: Role) -> bool {
-        role == Role::Worker && self.has_ps() && self.has(Role::Chief)
+    /// What follows the death of a task of this role.
+    pub fn rule(&self, role: Role) -> Rule {
+        let rule = self.strategy.rule(role);
+        Rule { policy: self.policies.get(&role).copied().unwrap_or(rule.policy), ..rule }
     }
 
     fn has(&self, role: Role) -> bool {
         self.tasks.iter().any(|task| task.id.role == role)
-    }
-}
-
-impl Role {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Chief => "chief",
-            Self::Worker => "worker",
-            Self::Ps => "ps",
-            Self::Evaluator => "evaluator",
-            Self::TensorBoard => "tensorboard",
-        }
-    }
-
-    /// An evaluator in the cluster spec makes the others wait for it at start, for ever.
-    pub fn in_cluster(self) -> bool {
-        matches!(self, Self::Chief | Self::Worker | Self::Ps)
-    }
-
-    /// Whether a failure of this role's tasks is the job's.
-    pub fn is_tracked(self) -> bool {
-        self != Self::TensorBoard
     }
 }
 
@@ -147,10 +134,10 @@ impl fmt::Display for TaskId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Draft;
+    use crate::job::{Draft, Program};
 
     fn check(draft: Draft, expected: &[&str]) {
-        let job = Job::resolve(Draft { script: Some("a.py".into()), ..draft }).unwrap();
+        let job = Job::resolve(Draft { program: Some(Program::Script("a.py".into())), ..draft }).unwrap();
         let shown: Vec<_> = Topology::new(&job)
             .tasks
             .iter()
@@ -186,7 +173,12 @@ mod tests {
     #[test]
     fn neighbours_that_hold_parts_of_one_model_share_a_rank() {
         let replicas = |of: Draft| {
-            let job = Job::resolve(Draft { script: Some("a.py".into()), replicas: Some(2), ..of }).unwrap();
+            let job = Job::resolve(Draft {
+                program: Some(Program::Script("a.py".into())),
+                replicas: Some(2),
+                ..of
+            })
+            .unwrap();
             let data = Topology::new(&job).tasks.into_iter().filter_map(|task| task.data);
             data.map(|data| (data.rank, data.replica, data.world_size)).collect::<Vec<_>>()
         };
@@ -218,7 +210,7 @@ mod tests {
                 "tensorboard:0 unfed",
             ],
         );
-        let job = Job::resolve(Draft { script: Some("a.py".into()), ..draft }).unwrap();
+        let job = Job::resolve(Draft { program: Some(Program::Script("a.py".into())), ..draft }).unwrap();
         let cluster: Vec<_> = Topology::new(&job).cluster().map(|id| id.to_string()).collect();
         assert_eq!(cluster, ["worker:0", "worker:1"]);
     }

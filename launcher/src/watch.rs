@@ -6,9 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use crate::agent::{Exit, signal_name};
-use crate::topology::{Role, TaskId, Topology};
+use crate::topology::{Role, Scope, TaskId, Topology};
+
+mod chances;
+
+use chances::Chances;
 
 /// Something that happened to the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +32,14 @@ pub enum Event {
 pub enum Step {
     /// Nothing new.
     Continue,
-    /// Start this task again: the job survives its death if it comes back.
+    /// Start this task again, after its pause: the job survives its death if it comes back.
     Restart(TaskId),
+    /// This task's death ends the others too: SIGTERM to all members of the cluster that run.
+    StopGang(TaskId),
+    /// SIGKILL to those that did not end in time.
+    KillGang,
+    /// None of them runs any more: start them all again, after the gang's pause. The task is the one whose death it was.
+    RestartGang(TaskId),
     /// The training is done: SIGTERM to those that serve it; the evaluator may finish, within its grace.
     AwaitEvaluator,
     /// SIGTERM to all that run; time is up after the grace.
@@ -54,6 +65,8 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
     Running,
+    /// Ended, and to be started again.
+    Waiting,
     Succeeded,
     Failed,
     /// Ended because the job did; not blamed, whatever its code.
@@ -66,15 +79,24 @@ pub struct Watch {
     topology: Topology,
     tasks: BTreeMap<TaskId, TaskState>,
     restarts: BTreeMap<TaskId, u32>,
-    max_restarts: u32,
+    chances: Chances,
+    /// All members of the cluster end because one has, and come back once they have.
+    /// Whose death it was.
+    gang_stops: Option<TaskId>,
     verdict: Option<Verdict>,
 }
 
 impl Watch {
-    /// Each task that may is started again `max_restarts` times at most.
+    /// Each task that may, and the gang, is started again `max_restarts` times at most.
     pub fn new(topology: &Topology, max_restarts: u32) -> Self {
-        let tasks = topology.tasks.iter().map(|task| (task.id, TaskState::Running)).collect();
-        Self { topology: topology.clone(), tasks, restarts: BTreeMap::new(), max_restarts, verdict: None }
+        Self {
+            topology: topology.clone(),
+            tasks: topology.tasks.iter().map(|task| (task.id, TaskState::Running)).collect(),
+            restarts: BTreeMap::new(),
+            chances: Chances::new(max_restarts),
+            gang_stops: None,
+            verdict: None,
+        }
     }
 
     /// Takes in an event.
@@ -87,9 +109,26 @@ impl Watch {
             Event::Interrupted(signal) if self.verdict.is_none() => self.decide(Verdict::Interrupted(signal)),
             // Asked twice: the user does not want to wait.
             Event::Interrupted(_) => Step::Kill,
-            Event::TimeUp if self.verdict.is_none() => self.decide(Verdict::Succeeded),
-            Event::TimeUp => Step::Kill,
+            Event::TimeUp if self.verdict.is_some() => Step::Kill,
+            Event::TimeUp if self.gang_stops.is_some() => Step::KillGang,
+            Event::TimeUp => self.decide(Verdict::Succeeded),
         }
+    }
+
+    /// A task that waited runs again.
+    pub fn started(&mut self, task: TaskId) {
+        self.tasks.insert(task, TaskState::Running);
+        *self.restarts.entry(task).or_default() += 1;
+    }
+
+    /// Before the next start of a task that comes back alone, or of the gang.
+    pub fn pause(&self, task: Option<TaskId>) -> Duration {
+        self.chances.pause(task)
+    }
+
+    /// Starts of this task, or of its gang, that have used the budget.
+    pub fn budget_used(&self, task: TaskId) -> u32 {
+        self.chances.counted(self.whom(task))
     }
 
     /// Known once the end is decided, before all has ended.
@@ -107,25 +146,31 @@ impl Watch {
     }
 
     fn task_ended(&mut self, task: TaskId, exit: Exit) -> Step {
-        let served = self.topology.serves(task.role);
-        // One that serves for ever is ended by us once there is nobody left to serve.
-        let state = match &self.verdict {
-            Some(_) => TaskState::Stopped,
-            None if served && self.training_is_done() => TaskState::Stopped,
-            // A parameter server that leaves takes the model with it, whatever its code says.
-            None if exit.is_success() && task.role != Role::Ps => TaskState::Succeeded,
-            None => TaskState::Failed,
-        };
-        let restarts = self.restarts(task);
-        if state == TaskState::Failed && self.topology.may_restart(task.role) && restarts < self.max_restarts
-        {
-            self.restarts.insert(task, restarts + 1);
-            return Step::Restart(task);
-        }
-        self.tasks.insert(task, state);
         if self.verdict.is_some() {
+            self.tasks.insert(task, TaskState::Stopped);
             return if self.any_running() { Step::Continue } else { Step::Over };
         }
+        if let Some(first) = self.gang_stops.filter(|_| task.role.in_cluster()) {
+            return self.gang_member_ended(task, first);
+        }
+        let state = match exit.is_success() {
+            // One that serves for ever is ended by us once there is nobody left to serve.
+            _ if self.topology.serves(task.role) && self.training_is_done() => TaskState::Stopped,
+            // A parameter server that leaves takes the model with it, whatever its code says.
+            true if task.role != Role::Ps => TaskState::Succeeded,
+            _ => TaskState::Failed,
+        };
+        let rule = self.topology.rule(task.role);
+        if state == TaskState::Failed && self.chances.grant(self.whom(task), rule.policy, &exit) {
+            return match rule.scope {
+                Scope::Alone => {
+                    self.tasks.insert(task, TaskState::Waiting);
+                    Step::Restart(task)
+                }
+                Scope::Gang => self.stop_gang(task),
+            };
+        }
+        self.tasks.insert(task, state);
         if state == TaskState::Failed && task.role.is_tracked() {
             return self.decide(Verdict::TaskFailed(task, exit));
         }
@@ -133,28 +178,71 @@ impl Watch {
             return Step::Continue;
         }
         let goes_on = |task: TaskId| task.role.is_tracked() && !self.topology.serves(task.role);
-        if !self.running().any(goes_on) {
+        if !self.unfinished().any(goes_on) {
             return self.decide(Verdict::Succeeded);
         }
         // Said once, when the last of those ended; not again when TensorBoard or a server does.
         if self.topology.decides_success(task.role) { Step::AwaitEvaluator } else { Step::Continue }
     }
 
+    /// All members come back, those that were done among them: no collective goes without one.
+    fn stop_gang(&mut self, first: TaskId) -> Step {
+        for (task, state) in &mut self.tasks {
+            if task.role.in_cluster() && (*task == first || *state != TaskState::Running) {
+                *state = TaskState::Waiting;
+            }
+        }
+        if !self.gang_runs() {
+            return Step::RestartGang(first);
+        }
+        self.gang_stops = Some(first);
+        Step::StopGang(first)
+    }
+
+    fn gang_member_ended(&mut self, task: TaskId, first: TaskId) -> Step {
+        self.tasks.insert(task, TaskState::Waiting);
+        if self.gang_runs() {
+            return Step::Continue;
+        }
+        self.gang_stops = None;
+        Step::RestartGang(first)
+    }
+
+    /// Whose budget a task's starts are counted in: its own, or the gang's.
+    fn whom(&self, task: TaskId) -> Option<TaskId> {
+        match self.topology.rule(task.role).scope {
+            Scope::Alone => Some(task),
+            Scope::Gang => None,
+        }
+    }
+
     fn decide(&mut self, verdict: Verdict) -> Step {
         self.verdict = Some(verdict);
+        for state in self.tasks.values_mut().filter(|state| **state == TaskState::Waiting) {
+            *state = TaskState::Stopped;
+        }
         if self.any_running() { Step::Terminate } else { Step::Over }
     }
 
     fn training_is_done(&self) -> bool {
-        !self.running().any(|task| self.topology.decides_success(task.role))
+        !self.unfinished().any(|task| self.topology.decides_success(task.role))
+    }
+
+    fn gang_runs(&self) -> bool {
+        self.in_state(TaskState::Running).any(|task| task.role.in_cluster())
     }
 
     fn any_running(&self) -> bool {
-        self.running().next().is_some()
+        self.in_state(TaskState::Running).next().is_some()
     }
 
-    fn running(&self) -> impl Iterator<Item = TaskId> + '_ {
-        self.tasks.iter().filter(|(_, state)| **state == TaskState::Running).map(|(task, _)| *task)
+    /// Running, or about to.
+    fn unfinished(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.in_state(TaskState::Running).chain(self.in_state(TaskState::Waiting))
+    }
+
+    fn in_state(&self, wanted: TaskState) -> impl Iterator<Item = TaskId> + '_ {
+        self.tasks.iter().filter(move |(_, state)| **state == wanted).map(|(task, _)| *task)
     }
 }
 
@@ -209,6 +297,7 @@ impl TaskState {
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Waiting => "waiting",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Stopped => "stopped",

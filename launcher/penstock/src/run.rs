@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use penstock_launcher::backend::local::{self, Setup};
-use penstock_launcher::job::{Draft, Job, parse_duration};
+use penstock_launcher::job::{Draft, Job, Program, parse_duration};
 use penstock_launcher::terminal::Terminal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -20,12 +20,13 @@ const START_DEADLINE: Duration = Duration::from_secs(120);
 /// peers. With --input, a gateway and one sidecar a worker feed them: `penstock.feed(dataset="NAME")` in
 /// the script needs no address, rank or world size.
 ///
-/// The job succeeds when all workers exit with 0. The first failure ends it; penstock exits with that
-/// task's code (128 + n after signal n), names it and shows its last lines. Output, summary.json and
-/// metrics are kept in the run directory.
+/// The job succeeds when all workers exit with 0. A worker that a signal ended is started again, and with
+/// it all others, since they cannot go on without it: from their last checkpoint, if the script loads one.
+/// Any other failure ends the job; penstock exits with that task's code (128 + n after signal n), names it
+/// and shows its last lines. Output, summary.json and metrics are kept in the run directory.
 ///
 /// With --num-ps and --chief the job is over when the chief is: workers and parameter servers, which
-/// serve for ever, are ended then. A worker that dies is started again on its address.
+/// serve for ever, are ended then. A worker that dies is started again alone, on its address.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -75,14 +76,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     grace: Option<Duration>,
 
-    /// How often each worker beside a chief and parameter servers is started again after a death
-    /// [default: 3].
+    /// How often what has died is started again: each task whose peers wait for it alone, all of them together
+    /// otherwise [default: 3].
     #[arg(long, alias = "max_restarts", value_name = "N")]
     max_restarts: Option<u32>,
+
+    /// Which ends of a role's tasks another start may mend: Never, OnFailure, ExitCode (by a signal, 128 and above, 42)
+    /// or Always. May be given again.
+    #[arg(long, alias = "restart_policy", value_name = "ROLE=POLICY")]
+    restart_policy: Vec<String>,
 
     /// How long the evaluator may go on once the training is done [default: 5m].
     #[arg(long, alias = "evaluator_grace", value_name = "TIME", value_parser = parse_duration)]
     evaluator_grace: Option<Duration>,
+
+    /// Set a variable for all tasks. May be given again.
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
 
     /// The job's name, for its run directory [default: the script's].
     #[arg(long)]
@@ -147,7 +157,7 @@ fn resolve(args: Args) -> anyhow::Result<Job> {
     }
     let mut flags = Draft {
         name: args.name,
-        script: args.script,
+        program: args.script.map(Program::Script),
         args: (!args.args.is_empty()).then_some(args.args),
         python: args.python,
         num_workers: args.num_workers,
@@ -165,6 +175,12 @@ fn resolve(args: Args) -> anyhow::Result<Job> {
     };
     for input in &args.input {
         flags.add_input(input)?;
+    }
+    for variable in &args.env {
+        flags.add_env(variable)?;
+    }
+    for policy in &args.restart_policy {
+        flags.add_restart_policy(policy)?;
     }
     let below = args.file.as_deref().map(Draft::from_file).transpose()?.unwrap_or_default();
     Ok(Job::resolve(flags.over(below))?)

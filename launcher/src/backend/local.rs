@@ -9,11 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 
-use crate::job::Job;
+use crate::job::{Job, Program};
 use crate::report::Summary;
 use crate::terminal::Terminal;
 use crate::topology::Topology;
 
+mod alarms;
 mod output;
 mod ports;
 mod process;
@@ -22,6 +23,7 @@ mod record;
 mod run;
 mod rundir;
 mod specs;
+mod starts;
 mod strays;
 
 pub use rundir::RunDirError;
@@ -45,6 +47,8 @@ pub enum LocalError {
     NotAFile(PathBuf),
     #[error("there is no Python at {}: name one with --python PATH", .0.display())]
     NoPython(PathBuf),
+    #[error("there is no program {}: give its path, or a name that is in PATH", .0.display())]
+    NoProgram(PathBuf),
     #[error(transparent)]
     RunDir(#[from] RunDirError),
     #[error("cannot write the summary {}", path.display())]
@@ -54,8 +58,9 @@ pub enum LocalError {
 /// Runs the job to its end. Each message on `interrupts` is the number of a signal that asks for the
 /// end: the first politely, the second at once.
 pub async fn run(job: &Job, setup: &Setup, interrupts: mpsc::Receiver<i32>) -> Result<Summary, LocalError> {
-    check_script(&job.script)?;
-    check_python(&job.python)?;
+    for program in job.programs() {
+        check_program(program, &job.python)?;
+    }
     let started = SystemTime::now();
     let topology = Topology::new(job);
     let directory = rundir::RunDir::create(job, &topology, started)?;
@@ -73,6 +78,18 @@ pub async fn run(job: &Job, setup: &Setup, interrupts: mpsc::Receiver<i32>) -> R
     Ok(summary)
 }
 
+fn check_program(program: &Program, python: &Path) -> Result<(), LocalError> {
+    match program {
+        Program::Script(script) => {
+            check_script(script)?;
+            check_python(python)
+        }
+        Program::Module(_) => check_python(python),
+        Program::Command(program) if !is_found(program) => Err(LocalError::NoProgram(program.clone())),
+        Program::Command(_) => Ok(()),
+    }
+}
+
 fn check_script(script: &Path) -> Result<(), LocalError> {
     match script.metadata() {
         Err(_) => Err(LocalError::NoScript(script.to_owned())),
@@ -81,13 +98,15 @@ fn check_script(script: &Path) -> Result<(), LocalError> {
     }
 }
 
-/// A bare name is looked up where `exec` will look.
 fn check_python(python: &Path) -> Result<(), LocalError> {
-    let found = if python.components().count() > 1 {
-        python.is_file()
-    } else {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|directory| directory.join(python).is_file())
-    };
-    if found { Ok(()) } else { Err(LocalError::NoPython(python.to_owned())) }
+    if is_found(python) { Ok(()) } else { Err(LocalError::NoPython(python.to_owned())) }
+}
+
+/// A bare name is looked up where `exec` will look.
+fn is_found(program: &Path) -> bool {
+    if program.components().count() > 1 {
+        return program.is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::job::{Draft, Job};
+use crate::job::{Draft, Job, Program};
 use crate::topology::Role;
 
 const WORKERS: [TaskId; 2] =
@@ -9,7 +9,7 @@ const EVALUATOR: TaskId = TaskId { role: Role::Evaluator, index: 0 };
 /// The variables of one task of a job of two workers, an evaluator and TensorBoard, one a line.
 fn check(task: TaskId, fed: bool, expected: &str) {
     let job = Job::resolve(Draft {
-        script: Some("a.py".into()),
+        program: Some(Program::Script("a.py".into())),
         num_workers: Some(2),
         evaluator: Some(true),
         tensorboard: Some(true),
@@ -31,7 +31,7 @@ fn check(task: TaskId, fed: bool, expected: &str) {
             [(WORKERS[1], "/run/one/w1.sock".into()), (EVALUATOR, "/run/one/e0.sock".into())].into();
     }
     let of_task = topology.tasks.iter().find(|candidate| candidate.id == task).unwrap();
-    let shown: String = variables(of_task, &topology, &wiring)
+    let shown: String = variables(&job, of_task, &topology, &wiring)
         .into_iter()
         .map(|(name, value)| format!("{name}={value}\n"))
         .collect();
@@ -99,7 +99,7 @@ no_proxy=intra.net,127.0.0.1,localhost
 #[test]
 fn a_chief_knows_workers_and_parameter_servers_and_no_evaluator() {
     let job = Job::resolve(Draft {
-        script: Some("a.py".into()),
+        program: Some(Program::Script("a.py".into())),
         num_ps: Some(1),
         chief: Some(true),
         evaluator: Some(true),
@@ -111,7 +111,7 @@ fn a_chief_knows_workers_and_parameter_servers_and_no_evaluator() {
     let wiring = Wiring { addresses, ..Wiring::default() };
     let of = |role: Role| {
         let task = topology.tasks.iter().find(|task| task.id.role == role).unwrap();
-        variables(task, &topology, &wiring)
+        variables(&job, task, &topology, &wiring)
     };
     let cluster = r#"{"cluster":{"chief":["chief:1"],"ps":["ps:1"],"worker":["worker:1"]}"#;
     for role in [Role::Chief, Role::Ps, Role::Evaluator] {

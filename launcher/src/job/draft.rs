@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{JobError, file};
+use super::{JobError, Program, RoleDraft, file};
+use crate::topology::{RestartPolicy, Role};
 
 /// A job with gaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Draft {
     pub name: Option<String>,
-    pub script: Option<PathBuf>,
+    pub program: Option<Program>,
     pub args: Option<Vec<String>>,
     pub python: Option<PathBuf>,
     pub num_workers: Option<u32>,
@@ -27,6 +28,9 @@ pub struct Draft {
     pub grace: Option<Duration>,
     pub evaluator_grace: Option<Duration>,
     pub max_restarts: Option<u32>,
+    /// For all tasks.
+    pub env: BTreeMap<String, String>,
+    pub roles: BTreeMap<Role, RoleDraft>,
 }
 
 impl Draft {
@@ -41,16 +45,23 @@ impl Draft {
         file::parse(&text, base).map_err(|reason| JobError::File { path: path.display().to_string(), reason })
     }
 
-    /// This draft, its gaps filled from the one below. Inputs are joined by name. Another script does
-    /// not take over the arguments of the one below.
+    /// This draft, its gaps filled from the one below. Inputs are joined by name. Another program
+    /// does not take over the arguments of the one below.
     #[must_use]
     pub fn over(self, below: Self) -> Self {
-        let args_below = if self.script.is_none() { below.args } else { None };
+        let args_below = if self.program.is_none() { below.args } else { None };
         let mut inputs = below.inputs;
         inputs.extend(self.inputs);
+        let mut env = below.env;
+        env.extend(self.env);
+        let mut roles = below.roles;
+        for (role, upper) in self.roles {
+            let lower = roles.remove(&role).unwrap_or_default();
+            roles.insert(role, upper.over(lower));
+        }
         Self {
             name: self.name.or(below.name),
-            script: self.script.or(below.script),
+            program: self.program.or(below.program),
             args: self.args.or(args_below),
             python: self.python.or(below.python),
             num_workers: self.num_workers.or(below.num_workers),
@@ -65,7 +76,29 @@ impl Draft {
             grace: self.grace.or(below.grace),
             evaluator_grace: self.evaluator_grace.or(below.evaluator_grace),
             max_restarts: self.max_restarts.or(below.max_restarts),
+            env,
+            roles,
         }
+    }
+
+    /// Adds a policy written `ROLE=POLICY`.
+    pub fn add_restart_policy(&mut self, text: &str) -> Result<(), JobError> {
+        let (role, policy) = text.split_once('=').unwrap_or((text, ""));
+        let role = Role::from_name(role.trim()).ok_or_else(|| JobError::PolicyRole(role.to_owned()))?;
+        let policy =
+            RestartPolicy::from_name(policy.trim()).ok_or_else(|| JobError::Policy(policy.to_owned()))?;
+        self.roles.entry(role).or_default().restart_policy = Some(policy);
+        Ok(())
+    }
+
+    /// Adds a variable written `NAME=VALUE`.
+    pub fn add_env(&mut self, text: &str) -> Result<(), JobError> {
+        let (name, value) = text
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| JobError::Env(text.to_owned()))?;
+        self.env.insert(name.to_owned(), value.to_owned());
+        Ok(())
     }
 
     /// Adds an input written `NAME=URI`.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Draft, parse_duration};
+use super::{Draft, Program, parse_duration};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -35,6 +35,10 @@ struct Raw {
     evaluator_grace: Option<String>,
     #[serde(alias = "max_restarts")]
     max_restarts: Option<u32>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default, alias = "restart_policies")]
+    restart_policies: BTreeMap<String, String>,
 }
 
 /// The draft that `text` holds; relative paths start at `base`. The error is one line.
@@ -44,9 +48,9 @@ pub(super) fn parse(text: &str, base: &Path) -> Result<Draft, String> {
         text.map(|text| parse_duration(&text).map_err(|bad| bad.to_string())).transpose()
     };
     let here = |path: PathBuf| base.join(path);
-    Ok(Draft {
+    let mut draft = Draft {
         name: raw.name,
-        script: raw.script.map(here),
+        program: raw.script.map(here).map(Program::Script),
         args: raw.args,
         // A bare name is looked up in PATH, wherever the file lies.
         python: raw.python.map(|python| if is_bare(&python) { python } else { base.join(python) }),
@@ -62,7 +66,13 @@ pub(super) fn parse(text: &str, base: &Path) -> Result<Draft, String> {
         grace: length(raw.grace)?,
         evaluator_grace: length(raw.evaluator_grace)?,
         max_restarts: raw.max_restarts,
-    })
+        env: raw.env,
+        roles: BTreeMap::new(),
+    };
+    for (role, policy) in raw.restart_policies {
+        draft.add_restart_policy(&format!("{role}={policy}")).map_err(|error| error.to_string())?;
+    }
+    Ok(draft)
 }
 
 fn is_bare(python: &Path) -> bool {

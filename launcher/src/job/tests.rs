@@ -1,10 +1,11 @@
 use std::time::Duration;
 
 use super::*;
+use crate::topology::RestartPolicy;
 
 /// The job that a file and, over it, flags give; or the one line that refuses it.
 fn resolve(file: &str, flags: Draft) -> Result<Job, String> {
-    let below = file::parse(file, Path::new("/jobs"))?;
+    let below = file::parse(file, std::path::Path::new("/jobs"))?;
     Job::resolve(flags.over(below)).map_err(|error| error.to_string())
 }
 
@@ -39,11 +40,13 @@ runDir: /runs/one
 grace: 30s
 evaluatorGrace: 2m
 maxRestarts: 5
+restartPolicies: {worker: exitcode, Evaluator: Never}
+env: {LR: '0.1'}
 ";
     let job = resolve(file, Draft::default()).unwrap();
     let expected = Job {
         name: "digits".into(),
-        script: "/jobs/train.py".into(),
+        program: Program::Script("/jobs/train.py".into()),
         args: vec!["--epochs".into(), "3".into(), "--lr=0.1".into()],
         python: "/jobs/../venv/bin/python".into(),
         num_workers: 2,
@@ -63,6 +66,12 @@ maxRestarts: 5
             evaluator: Duration::from_secs(120),
         },
         max_restarts: 5,
+        env: [("LR".to_owned(), "0.1".to_owned())].into(),
+        roles: [(Role::Worker, RestartPolicy::ExitCode), (Role::Evaluator, RestartPolicy::Never)]
+            .map(|(role, policy)| {
+                (role, RoleDraft { restart_policy: Some(policy), ..RoleDraft::default() }.resolve())
+            })
+            .into(),
     };
     assert_eq!(job, expected);
 }
@@ -78,7 +87,7 @@ fn both_spellings_are_read() {
 fn defaults_are_small_and_safe() {
     let job = resolve("script: dir/my train.py", Draft::default()).unwrap();
     assert_eq!(job.name, "my-train");
-    assert_eq!(job.python, Path::new("python3"));
+    assert_eq!(job.python, std::path::Path::new("python3"));
     assert_eq!((job.num_workers, job.num_ps, job.chief), (1, 0, false));
     assert_eq!((job.evaluator, job.tensorboard, job.max_restarts), (false, false, 3));
     assert_eq!(job.grace, Grace::default());
@@ -98,9 +107,9 @@ fn flags_win_over_the_file() {
 
 #[test]
 fn another_script_does_not_inherit_arguments() {
-    let flags = Draft { script: Some("b.py".into()), ..Draft::default() };
+    let flags = Draft { program: Some(Program::Script("b.py".into())), ..Draft::default() };
     let job = resolve("script: a.py\nargs: [x]", flags).unwrap();
-    assert_eq!((job.script, job.args), ("b.py".into(), vec![]));
+    assert_eq!((job.program, job.args), (Program::Script("b.py".into()), vec![]));
 }
 
 #[test]
@@ -117,6 +126,8 @@ fn what_cannot_work_is_refused_in_one_line() {
     check("script: a.py\ngrace: soon", "not a length of time");
     check("script: a.py\ninputs: {'a,b': x}", "not a dataset name");
     check("script: [", "line 1");
+    check("script: a.py\nrestartPolicies: {2nd: Never}", "is no role");
+    check("script: a.py\nrestartPolicies: {worker: Sometimes}", "is no restart policy");
     let mut flags = Draft::default();
     assert_eq!(flags.add_input("x"), Err(JobError::Input("x".into())));
     flags.add_input("x=1").unwrap();

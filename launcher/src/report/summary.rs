@@ -44,7 +44,7 @@ pub struct Summary {
 /// A task and how it ended.
 #[derive(Debug, Clone, Serialize)]
 pub struct TaskRecord {
-    pub role: &'static str,
+    pub role: String,
     pub index: u32,
     pub pid: Option<i32>,
     /// As a shell has it: 128 + n after signal n. Absent where the task was never started.

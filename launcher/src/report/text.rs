@@ -150,7 +150,7 @@ mod tests {
 
     fn task(index: u32, code: i32, state: &'static str, first_failure: bool) -> TaskRecord {
         TaskRecord {
-            role: "worker",
+            role: "worker".into(),
             index,
             pid: Some(7),
             exit_code: Some(code),

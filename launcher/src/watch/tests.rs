@@ -1,9 +1,14 @@
 use super::*;
-use crate::job::{Draft, Job};
+use crate::job::{Draft, Job, Program, RoleDraft};
 use crate::topology::Role::{Chief, Evaluator, Ps, TensorBoard, Worker};
-use crate::topology::{Role, TaskId};
+use crate::topology::{RestartPolicy, Role, TaskId};
 
 const DONE: Exit = Exit::Code(0);
+const EVALUATOR: TaskId = TaskId { role: Evaluator, index: 0 };
+
+fn worker(index: u32) -> TaskId {
+    TaskId { role: Worker, index }
+}
 
 fn ended(role: Role, index: u32, exit: Exit) -> Event {
     Event::TaskEnded(TaskId { role, index }, exit)
@@ -23,10 +28,18 @@ fn check_served(story: Vec<(Event, Step)>, verdict: &str, code: i32) -> Watch {
 }
 
 fn check_job(draft: Draft, story: Vec<(Event, Step)>, verdict: &str, code: i32) -> Watch {
-    let job = Job::resolve(Draft { script: Some("a.py".into()), num_workers: Some(2), ..draft }).unwrap();
-    let mut watch = Watch::new(&Topology::new(&job), job.max_restarts);
+    let job =
+        Job::resolve(Draft { program: Some(Program::Script("a.py".into())), num_workers: Some(2), ..draft })
+            .unwrap();
+    let topology = Topology::new(&job);
+    let mut watch = Watch::new(&topology, job.max_restarts);
     for (event, step) in story {
         assert_eq!(watch.on(event.clone()), step, "{event:?}");
+        match step {
+            Step::Restart(task) => watch.started(task),
+            Step::RestartGang(_) => topology.cluster().for_each(|task| watch.started(task)),
+            _ => {}
+        }
     }
     let reached = watch.verdict().unwrap();
     assert_eq!((reached.to_string().as_str(), reached.exit_code()), (verdict, code));
@@ -69,14 +82,14 @@ fn an_evaluator_that_goes_on_is_ended_and_not_blamed() {
 fn the_first_failure_ends_the_job_and_its_victims_are_not_blamed() {
     let watch = check(
         vec![
-            (ended(Worker, 1, Exit::Signal(9)), Step::Terminate),
+            (ended(Worker, 1, Exit::Code(3)), Step::Terminate),
             (ended(Worker, 0, Exit::Code(1)), Step::Continue),
             (Event::DaemonEnded("gateway".into(), DONE), Step::Continue),
             (ended(Evaluator, 0, Exit::Signal(15)), Step::Continue),
             (ended(TensorBoard, 0, Exit::Signal(15)), Step::Over),
         ],
-        "failed: worker:1 was killed by SIGKILL (exit code 137), by hand or for want of memory",
-        137,
+        "failed: worker:1 exited with code 3",
+        3,
     );
     assert_eq!(watch.state(TaskId { role: Worker, index: 0 }), TaskState::Stopped);
     assert_eq!(watch.state(TaskId { role: Worker, index: 1 }), TaskState::Failed);
@@ -180,18 +193,114 @@ fn a_parameter_server_that_leaves_is_a_failure_whatever_its_code() {
 }
 
 #[test]
-fn without_a_chief_the_workers_decide_and_none_comes_back() {
-    let tf1 = || Draft { num_ps: Some(1), ..Draft::default() };
+fn without_a_chief_the_workers_decide_and_each_comes_back_alone() {
+    let tf1 = || Draft { num_ps: Some(1), max_restarts: Some(1), ..Draft::default() };
     check_job(
         tf1(),
         vec![
             (ended(Worker, 0, DONE), Step::Continue),
+            (ended(Worker, 1, Exit::Signal(9)), Step::Restart(worker(1))),
             (ended(Worker, 1, DONE), Step::Terminate),
             (ended(Ps, 0, Exit::Signal(15)), Step::Over),
         ],
         "succeeded",
         0,
     );
-    let killed = "failed: worker:1 was killed by SIGKILL (exit code 137), by hand or for want of memory";
-    check_job(tf1(), vec![(ended(Worker, 1, Exit::Signal(9)), Step::Terminate)], killed, 137);
+    check_job(
+        tf1(),
+        vec![(ended(Worker, 1, Exit::Code(1)), Step::Terminate)],
+        "failed: worker:1 exited with code 1",
+        1,
+    );
+}
+
+#[test]
+fn workers_in_step_end_and_come_back_together() {
+    let draft = || Draft { evaluator: Some(true), max_restarts: Some(1), ..Draft::default() };
+    let watch = check_job(
+        draft(),
+        vec![
+            (ended(Worker, 1, Exit::Signal(9)), Step::StopGang(worker(1))),
+            // Its peers fail by its death, and are not blamed; the evaluator is no peer.
+            (ended(Evaluator, 0, Exit::Code(1)), Step::Restart(EVALUATOR)),
+            (ended(Worker, 0, Exit::Code(1)), Step::RestartGang(worker(1))),
+            (ended(Worker, 0, DONE), Step::Continue),
+            (ended(Worker, 1, DONE), Step::AwaitEvaluator),
+            (ended(Evaluator, 0, DONE), Step::Over),
+        ],
+        "succeeded",
+        0,
+    );
+    assert_eq!([worker(0), worker(1), EVALUATOR].map(|task| watch.restarts(task)), [1, 1, 1]);
+    check_job(
+        draft(),
+        vec![
+            (ended(Worker, 0, DONE), Step::Continue),
+            (ended(Worker, 1, Exit::Signal(9)), Step::RestartGang(worker(1))),
+            (ended(Worker, 0, Exit::Signal(11)), Step::Terminate),
+            (ended(Worker, 1, Exit::Signal(15)), Step::Continue),
+            (ended(Evaluator, 0, Exit::Signal(15)), Step::Over),
+        ],
+        "failed: worker:0 was killed by SIGSEGV (exit code 139)",
+        139,
+    );
+}
+
+#[test]
+fn members_that_do_not_end_are_killed_and_the_user_may_end_it_all() {
+    let watch = check(
+        vec![
+            (ended(Worker, 1, Exit::Code(42)), Step::StopGang(worker(1))),
+            (Event::TimeUp, Step::KillGang),
+            (Event::Interrupted(2), Step::Terminate),
+            (ended(Worker, 0, Exit::Signal(9)), Step::Continue),
+            (ended(Evaluator, 0, Exit::Signal(15)), Step::Continue),
+            (ended(TensorBoard, 0, Exit::Signal(15)), Step::Over),
+        ],
+        "was interrupted by SIGINT",
+        130,
+    );
+    assert_eq!(watch.state(worker(1)), TaskState::Stopped);
+}
+
+#[test]
+fn a_dead_parameter_server_takes_all_along() {
+    check_served(
+        vec![
+            // A worker that was about to come back comes back with all.
+            (ended(Worker, 0, Exit::Signal(9)), Step::Restart(worker(0))),
+            (ended(Ps, 0, Exit::Signal(9)), Step::StopGang(TaskId { role: Ps, index: 0 })),
+            (ended(Chief, 0, Exit::Code(1)), Step::Continue),
+            (ended(Worker, 1, Exit::Code(1)), Step::Continue),
+            (ended(Worker, 0, Exit::Signal(15)), Step::RestartGang(TaskId { role: Ps, index: 0 })),
+            (ended(Chief, 0, DONE), Step::Terminate),
+        ],
+        "succeeded",
+        0,
+    );
+}
+
+#[test]
+fn a_policy_of_the_users_wins() {
+    let with = |policy| {
+        let worker = RoleDraft { restart_policy: Some(policy), ..RoleDraft::default() };
+        Draft { roles: [(Worker, worker)].into(), ..Draft::default() }
+    };
+    check_job(
+        with(RestartPolicy::Never),
+        vec![(ended(Worker, 1, Exit::Signal(9)), Step::Terminate)],
+        "failed: worker:1 was killed by SIGKILL (exit code 137), by hand or for want of memory",
+        137,
+    );
+    check_job(
+        with(RestartPolicy::OnFailure),
+        vec![
+            (ended(Worker, 1, Exit::Code(1)), Step::StopGang(worker(1))),
+            (ended(Worker, 0, DONE), Step::RestartGang(worker(1))),
+            (ended(Worker, 0, DONE), Step::Continue),
+            (ended(Worker, 1, DONE), Step::Over),
+        ],
+        "succeeded",
+        0,
+    );
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use penstock_launcher::backend::local::{self, LocalError, Setup};
-use penstock_launcher::job::{Draft, Job};
+use penstock_launcher::job::{Draft, Job, Program};
 use penstock_launcher::report::{Summary, TaskRecord};
 use penstock_launcher::terminal::Terminal;
 use tempfile::TempDir;
@@ -90,7 +90,7 @@ index=$(echo "$TF_CONFIG" | sed 's/.*"index":\([0-9]*\).*/\1/')
 role=$(echo "$TF_CONFIG" | sed 's/.*"type":"\([a-z]*\)".*/\1/')
 "#;
         Draft {
-            script: Some(self.script("task.sh", &format!("{who}{body}"))),
+            program: Some(Program::Script(self.script("task.sh", &format!("{who}{body}")))),
             python: Some("/bin/sh".into()),
             num_workers: Some(2),
             run_dir: Some(self.path("run")),

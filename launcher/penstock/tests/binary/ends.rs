@@ -40,7 +40,9 @@ exit 3"#;
 #[test]
 fn a_killed_worker_is_said_to_be_killed() {
     let bed = Bed::new();
-    let outcome = bed.run(bed.draft("[ $index = 1 ] && sleep 1000; kill -9 $$"));
+    let mut draft = bed.draft("[ $index = 1 ] && sleep 1000; kill -9 $$");
+    draft.max_restarts = Some(0);
+    let outcome = bed.run(draft);
     outcome.check("failed", 137, &["worker:0 failed, signal 9", "worker:1 stopped, signal 15"]);
     outcome.assert_shown("worker:0 was killed by SIGKILL (exit code 137)");
 }

@@ -10,5 +10,6 @@ mod command_line;
 mod daemons;
 mod ends;
 mod feeding;
+mod restarts;
 mod servers;
 mod surroundings;

@@ -80,9 +80,10 @@ exit 3"#;
 }
 
 #[test]
-fn a_dead_parameter_server_ends_the_job_by_name() {
+fn a_dead_parameter_server_takes_all_along_until_the_starts_are_used_up() {
     let bed = Bed::new();
-    let outcome = bed.run(served(&bed, "[ $role = ps ] && kill -9 $$; sleep 1000"));
+    let body = r#"echo x >> "$BED/lives.$role"; [ $role = ps ] && kill -9 $$; exec sleep 1000"#;
+    let outcome = bed.run(Draft { max_restarts: Some(1), ..served(&bed, body) });
     outcome.check(
         "failed",
         137,
@@ -93,7 +94,9 @@ fn a_dead_parameter_server_ends_the_job_by_name() {
             "ps:0 failed, signal 9",
         ],
     );
-    outcome.assert_shown("failed: ps:0 was killed by SIGKILL");
+    outcome.assert_shown("ps:0 was killed by SIGKILL");
+    outcome.assert_shown("to start all again");
+    assert_eq!(bed.read("lives.ps"), "x\nx\n");
 }
 
 #[test]

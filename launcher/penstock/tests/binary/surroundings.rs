@@ -1,5 +1,7 @@
 //! What a task finds around it: its ports, TensorBoard beside it.
 
+use penstock_launcher::job::Program;
+
 use crate::bed::Bed;
 
 #[test]
@@ -40,7 +42,7 @@ print(connection.recv(100).decode())
     )
     .unwrap();
     let mut draft = bed.draft("");
-    draft.script = Some(program);
+    draft.program = Some(Program::Script(program));
     draft.python = Some("python3".into());
     let outcome = bed.run(draft);
     outcome.check("succeeded", 0, &["worker:0 succeeded, code 0", "worker:1 succeeded, code 0"]);

@@ -39,12 +39,28 @@ impl Run<'_> {
         let length = |length: std::time::Duration| human_duration(length.as_secs_f64());
         match step {
             Step::Continue | Step::Over => {}
-            Step::Restart(task) => self.setup.terminal.say(&format!(
-                "{task} {}; starting it again on its address, {} of {} times",
+            Step::Restart(task) => {
+                self.setup.terminal.say(&format!(
+                    "{task} {}; starting it again on its address{}",
+                    self.end_of(task),
+                    self.chance(task, Some(task))
+                ));
+            }
+            Step::StopGang(task) => self.setup.terminal.say(&format!(
+                "{task} {}; ending {} within {}, which cannot go on without it, to start all again",
                 self.end_of(task),
-                self.watch.restarts(task),
-                self.job.max_restarts
+                self.running_of(|id| id.role.in_cluster()),
+                length(self.job.grace.after_failure)
             )),
+            Step::KillGang => {
+                let left = self.running_of(|id| id.role.in_cluster());
+                self.setup.terminal.say(&format!("killing {left}"));
+            }
+            Step::RestartGang(task) => {
+                self.setup
+                    .terminal
+                    .say(&format!("starting all again on their addresses{}", self.chance(task, None)));
+            }
             Step::AwaitEvaluator => self.setup.terminal.say(&format!(
                 "the training is done; the evaluator has {} more (--evaluator-grace)",
                 length(self.job.grace.evaluator)
@@ -60,6 +76,21 @@ impl Run<'_> {
             }
             Step::Kill => self.setup.terminal.say(&format!("killing {}", self.running())),
         }
+    }
+
+    /// ` in 2 s, 3 of 3 times`
+    fn chance(&self, task: TaskId, paused: Option<TaskId>) -> String {
+        let pause = self.watch.pause(paused);
+        let when = if pause.is_zero() {
+            String::new()
+        } else {
+            format!(" in {}", human_duration(pause.as_secs_f64()))
+        };
+        format!(
+            "{when}, {} of {} times (--max-restarts)",
+            self.watch.budget_used(task),
+            self.job.max_restarts
+        )
     }
 
     /// TensorBoard that ends before the job is missed but not mourned.
@@ -78,7 +109,13 @@ impl Run<'_> {
     }
 
     fn running(&self) -> String {
-        let running = |member: &&Member| matches!(member.kind, Kind::Task(_)) && member.process.is_running();
+        self.running_of(|_| true)
+    }
+
+    fn running_of(&self, whom: impl Fn(TaskId) -> bool) -> String {
+        let running = |member: &&Member| {
+            matches!(member.kind, Kind::Task(task) if whom(task)) && member.process.is_running()
+        };
         let names: Vec<_> =
             self.members.iter().filter(running).map(|member| member.process.name.as_str()).collect();
         names.join(", ")
@@ -114,7 +151,7 @@ impl Run<'_> {
         Summary {
             version: 1,
             job: self.job.name.clone(),
-            script: self.job.script.clone(),
+            script: self.job.program.to_string().into(),
             args: self.job.args.clone(),
             state: verdict.state(),
             outcome: verdict.to_string(),
@@ -146,14 +183,16 @@ impl Run<'_> {
         let end = process.and_then(|process| process.ended.as_ref());
         let exit = end.map(|(exit, _)| exit);
         TaskRecord {
-            role: task.id.role.name(),
+            role: task.id.role.name().to_owned(),
             index: task.id.index,
             pid: process.and_then(|process| process.pid),
             exit_code: exit.map(Exit::code),
             signal: exit.and_then(Exit::signal),
             state: match process {
                 // Those that were started are ended when the others cannot be.
-                Some(_) if self.watch.state(task.id) == TaskState::Running => TaskState::Stopped.name(),
+                Some(_) if matches!(self.watch.state(task.id), TaskState::Running | TaskState::Waiting) => {
+                    TaskState::Stopped.name()
+                }
                 Some(_) => self.watch.state(task.id).name(),
                 None => "not_started",
             },

@@ -133,13 +133,17 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::job::Draft;
+    use crate::job::{Draft, Program};
     use crate::topology::Role;
 
     const TASK: TaskId = TaskId { role: Role::Worker, index: 0 };
 
     fn create(path: &Path) -> Result<RunDir, RunDirError> {
-        let draft = Draft { script: Some("a.py".into()), run_dir: Some(path.to_owned()), ..Draft::default() };
+        let draft = Draft {
+            program: Some(Program::Script("a.py".into())),
+            run_dir: Some(path.to_owned()),
+            ..Draft::default()
+        };
         let job = Job::resolve(draft).unwrap();
         RunDir::create(&job, &Topology::new(&job), SystemTime::now())
     }

@@ -66,21 +66,24 @@ pub(super) fn task(
     wiring: &Wiring,
 ) -> Spec {
     let board = task.id.role == Role::TensorBoard;
-    let args = if board {
+    let (program, args) = if board {
         let logdir = wiring.logdir.display().to_string();
-        ["-m", "tensorboard.main", "--logdir", &logdir, "--port", "0"].map(str::to_owned).to_vec()
+        let args = ["-m", "tensorboard.main", "--logdir", &logdir, "--port", "0"];
+        (job.python.clone(), args.map(str::to_owned).to_vec())
     } else {
-        let script = job.script.display().to_string();
-        std::iter::once(script).chain(job.args.iter().cloned()).collect()
+        let (program, own) = job.command(task.id.role);
+        let (program, mut args) = program.command_line(&job.python);
+        args.extend(own.iter().cloned());
+        (program, args)
     };
     let name = task.id.to_string();
     let place = topology.tasks.iter().position(|other| other.id == task.id).unwrap_or(0);
     let prefix = setup.terminal.prefix(&name, place);
     Spec {
         name,
-        program: job.python.clone(),
+        program,
         args,
-        env: variables(task, topology, wiring),
+        env: variables(job, task, topology, wiring),
         log: directory.log(&task.id.file_stem()),
         shown: (!board).then(|| (setup.terminal.clone(), prefix)),
         wanted: if board { Some(ready::of_tensorboard) } else { None },
