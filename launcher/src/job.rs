@@ -30,6 +30,8 @@ const GRACE_AFTER_FAILURE: Duration = Duration::from_secs(3);
 const EVALUATOR_GRACE: Duration = Duration::from_secs(300);
 /// More tasks than this on one machine is a slip of the finger.
 const MAX_WORKERS: u32 = 1024;
+/// For the members of a cluster to serve each other, once some do.
+const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// What dies more often than this has a reason that another start will not mend.
 const MAX_RESTARTS: u32 = 3;
 
@@ -59,6 +61,10 @@ pub struct Job {
     pub grace: Grace,
     /// How often each task that may come back alone, and the gang where none may, is started again.
     pub max_restarts: u32,
+    /// How long members of the cluster may take to serve each other; absent: for ever.
+    pub start_timeout: Option<Duration>,
+    /// How long the job may run; absent: for ever.
+    pub timeout: Option<Duration>,
     /// For all tasks, over what the launcher itself sets.
     pub env: BTreeMap<String, String>,
     /// Where roles differ from the rest, and those that TensorFlow does not know.
@@ -183,6 +189,9 @@ impl Job {
                 evaluator: draft.evaluator_grace.unwrap_or(default.evaluator),
             },
             max_restarts: draft.max_restarts.unwrap_or(MAX_RESTARTS),
+            start_timeout: Some(draft.start_timeout.unwrap_or(START_TIMEOUT))
+                .filter(|length| !length.is_zero()),
+            timeout: draft.timeout.filter(|length| !length.is_zero()),
             env: draft.env,
             roles: draft.roles.into_iter().map(|(role, draft)| (role, draft.resolve())).collect(),
         })

@@ -9,11 +9,15 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::agent::{Exit, signal_name};
+use crate::report::human_duration;
 use crate::topology::{Role, Scope, TaskId, Topology};
 
 mod chances;
 
 use chances::Chances;
+
+/// As `timeout(1)` has it.
+const TIMED_OUT: i32 = 124;
 
 /// Something that happened to the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,10 @@ pub enum Event {
     Interrupted(i32),
     /// The time that the last step gave is over.
     TimeUp,
+    /// These members of the cluster listen on no port after so long, while others do.
+    NotReady(Vec<TaskId>, Duration),
+    /// The job has taken all the time that it may.
+    TimedOut(Duration),
 }
 
 /// What is to be done now. A step other than `Continue` replaces the time limit of the one before.
@@ -57,6 +65,9 @@ pub enum Verdict {
     TaskFailed(TaskId, Exit),
     DaemonFailed(String, Exit),
     Interrupted(i32),
+    /// Some never began to serve the others, which waited for them.
+    NotReady(Vec<TaskId>, Duration),
+    TimedOut(Duration),
     /// It never ran: something that it needs did not come up.
     NotStarted(String),
 }
@@ -112,6 +123,9 @@ impl Watch {
             Event::TimeUp if self.verdict.is_some() => Step::Kill,
             Event::TimeUp if self.gang_stops.is_some() => Step::KillGang,
             Event::TimeUp => self.decide(Verdict::Succeeded),
+            Event::NotReady(..) | Event::TimedOut(_) if self.verdict.is_some() => Step::Continue,
+            Event::NotReady(tasks, after) => self.decide(Verdict::NotReady(tasks, after)),
+            Event::TimedOut(after) => self.decide(Verdict::TimedOut(after)),
         }
     }
 
@@ -128,7 +142,7 @@ impl Watch {
 
     /// Starts of this task, or of its gang, that have used the budget.
     pub fn budget_used(&self, task: TaskId) -> u32 {
-        self.chances.counted(self.whom(task))
+        self.chances.granted(self.whom(task))
     }
 
     /// Known once the end is decided, before all has ended.
@@ -254,7 +268,8 @@ impl Verdict {
             // One that left without being asked has failed, whatever its code says.
             Self::TaskFailed(_, exit) | Self::DaemonFailed(_, exit) => exit.code().max(1),
             Self::Interrupted(signal) => 128 + signal,
-            Self::NotStarted(_) => 1,
+            Self::NotStarted(_) | Self::NotReady(..) => 1,
+            Self::TimedOut(_) => TIMED_OUT,
         }
     }
 
@@ -263,7 +278,11 @@ impl Verdict {
         match self {
             Self::Succeeded => "succeeded",
             Self::Interrupted(_) => "interrupted",
-            Self::TaskFailed(..) | Self::DaemonFailed(..) | Self::NotStarted(_) => "failed",
+            Self::TaskFailed(..)
+            | Self::DaemonFailed(..)
+            | Self::NotReady(..)
+            | Self::TimedOut(_)
+            | Self::NotStarted(_) => "failed",
         }
     }
 
@@ -272,6 +291,7 @@ impl Verdict {
         match self {
             Self::TaskFailed(task, _) => Some(task.to_string()),
             Self::DaemonFailed(name, _) => Some(name.clone()),
+            Self::NotReady(tasks, _) => tasks.first().map(TaskId::to_string),
             _ => None,
         }
     }
@@ -288,6 +308,18 @@ impl fmt::Display for Verdict {
             }
             Self::DaemonFailed(name, exit) => write!(f, "failed: {name} {exit} while the job ran"),
             Self::Interrupted(signal) => write!(f, "was interrupted by {}", signal_name(*signal)),
+            Self::NotReady(tasks, after) => {
+                let names: Vec<_> = tasks.iter().map(TaskId::to_string).collect();
+                let names = names.join(", ");
+                let after = human_duration(after.as_secs_f64());
+                write!(
+                    f,
+                    "failed: {names} did not begin to serve within {after}, and the others wait (--start-timeout)"
+                )
+            }
+            Self::TimedOut(after) => {
+                write!(f, "failed: it was not done after {} (--timeout)", human_duration(after.as_secs_f64()))
+            }
             Self::NotStarted(reason) => write!(f, "did not start: {reason}"),
         }
     }

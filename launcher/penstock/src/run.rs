@@ -90,6 +90,14 @@ pub(crate) struct Args {
     #[arg(long, alias = "evaluator_grace", value_name = "TIME", value_parser = parse_duration)]
     evaluator_grace: Option<Duration>,
 
+    /// How long members of the cluster may take until they serve each other, once some do; 0: for ever [default: 10m].
+    #[arg(long, alias = "start_timeout", value_name = "TIME", value_parser = parse_duration)]
+    start_timeout: Option<Duration>,
+
+    /// How long the job may run; it fails with code 124 then [default: for ever].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
     /// Set a variable for all tasks. May be given again.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
@@ -171,6 +179,8 @@ fn resolve(args: Args) -> anyhow::Result<Job> {
         grace: args.grace,
         evaluator_grace: args.evaluator_grace,
         max_restarts: args.max_restarts,
+        start_timeout: args.start_timeout,
+        timeout: args.timeout,
         ..Draft::default()
     };
     for input in &args.input {

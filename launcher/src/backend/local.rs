@@ -15,9 +15,11 @@ use crate::terminal::Terminal;
 use crate::topology::Topology;
 
 mod alarms;
+mod listening;
 mod output;
 mod ports;
 mod process;
+mod readiness;
 mod ready;
 mod record;
 mod run;

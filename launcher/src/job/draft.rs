@@ -28,6 +28,10 @@ pub struct Draft {
     pub grace: Option<Duration>,
     pub evaluator_grace: Option<Duration>,
     pub max_restarts: Option<u32>,
+    /// Zero: for ever.
+    pub start_timeout: Option<Duration>,
+    /// Zero: for ever.
+    pub timeout: Option<Duration>,
     /// For all tasks.
     pub env: BTreeMap<String, String>,
     pub roles: BTreeMap<Role, RoleDraft>,
@@ -76,6 +80,8 @@ impl Draft {
             grace: self.grace.or(below.grace),
             evaluator_grace: self.evaluator_grace.or(below.evaluator_grace),
             max_restarts: self.max_restarts.or(below.max_restarts),
+            start_timeout: self.start_timeout.or(below.start_timeout),
+            timeout: self.timeout.or(below.timeout),
             env,
             roles,
         }

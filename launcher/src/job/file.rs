@@ -35,6 +35,9 @@ struct Raw {
     evaluator_grace: Option<String>,
     #[serde(alias = "max_restarts")]
     max_restarts: Option<u32>,
+    #[serde(alias = "start_timeout")]
+    start_timeout: Option<String>,
+    timeout: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(default, alias = "restart_policies")]
@@ -66,6 +69,8 @@ pub(super) fn parse(text: &str, base: &Path) -> Result<Draft, String> {
         grace: length(raw.grace)?,
         evaluator_grace: length(raw.evaluator_grace)?,
         max_restarts: raw.max_restarts,
+        start_timeout: length(raw.start_timeout)?,
+        timeout: length(raw.timeout)?,
         env: raw.env,
         roles: BTreeMap::new(),
     };

@@ -42,6 +42,8 @@ evaluatorGrace: 2m
 maxRestarts: 5
 restartPolicies: {worker: exitcode, Evaluator: Never}
 env: {LR: '0.1'}
+startTimeout: 0
+timeout: 2h
 ";
     let job = resolve(file, Draft::default()).unwrap();
     let expected = Job {
@@ -66,6 +68,8 @@ env: {LR: '0.1'}
             evaluator: Duration::from_secs(120),
         },
         max_restarts: 5,
+        start_timeout: None,
+        timeout: Some(Duration::from_secs(7200)),
         env: [("LR".to_owned(), "0.1".to_owned())].into(),
         roles: [(Role::Worker, RestartPolicy::ExitCode), (Role::Evaluator, RestartPolicy::Never)]
             .map(|(role, policy)| {

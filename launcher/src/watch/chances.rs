@@ -1,7 +1,7 @@
 //! How often a task may come back, and how long it waits before it does.
 //!
 //! In: deaths, counted by whoever is started again. Out: whether there is another start, and the pause before
-//! it. The promise: pure; what was preempted comes back without using the budget up, and never in a tight loop.
+//! it. The promise: pure; nothing comes back for ever, and nothing in a tight loop.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,13 +19,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct Chances {
     max: u32,
     /// By task, or of the gang.
-    granted: BTreeMap<Option<TaskId>, Granted>,
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Granted {
-    counted: u32,
-    all: u32,
+    granted: BTreeMap<Option<TaskId>, u32>,
 }
 
 impl Chances {
@@ -35,34 +29,22 @@ impl Chances {
 
     /// Grants another start after this end, if the policy and the budget do.
     pub(super) fn grant(&mut self, whom: Option<TaskId>, policy: RestartPolicy, exit: &Exit) -> bool {
-        if !covers(policy, exit) {
-            return false;
-        }
         let granted = self.granted.entry(whom).or_default();
-        // Zero means that nobody is to come back, whyever he left.
-        if self.max == 0 || granted.counted == self.max && !is_preempted(exit) {
-            return false;
-        }
-        granted.all = granted.all.saturating_add(1);
-        granted.counted += u32::from(!is_preempted(exit));
-        true
+        let is_granted = covers(policy, exit) && *granted < self.max;
+        *granted += u32::from(is_granted);
+        is_granted
     }
 
-    /// How many of them used the budget.
-    pub(super) fn counted(&self, whom: Option<TaskId>) -> u32 {
-        self.of(whom).counted
+    pub(super) fn granted(&self, whom: Option<TaskId>) -> u32 {
+        self.granted.get(&whom).copied().unwrap_or(0)
     }
 
     /// Before the start that was granted last: none before the first, then 1 s, 2 s, 4 s … 60 s.
     pub(super) fn pause(&self, whom: Option<TaskId>) -> Duration {
-        match self.of(whom).all {
+        match self.granted(whom) {
             0 | 1 => Duration::ZERO,
-            all => Duration::from_secs(1 << (all - 2).min(6)).min(MAX_PAUSE),
+            granted => Duration::from_secs(1 << (granted - 2).min(6)).min(MAX_PAUSE),
         }
-    }
-
-    fn of(&self, whom: Option<TaskId>) -> Granted {
-        self.granted.get(&whom).copied().unwrap_or_default()
     }
 }
 
@@ -72,18 +54,15 @@ fn covers(policy: RestartPolicy, exit: &Exit) -> bool {
         (RestartPolicy::Never, _) | (_, Exit::NotStarted(_)) => false,
         (RestartPolicy::Always, _) => true,
         (RestartPolicy::OnFailure, _) => !exit.is_success(),
-        (RestartPolicy::ExitCode, Exit::Code(code)) => *code >= 128 || is_preempted(exit),
+        (RestartPolicy::ExitCode, Exit::Code(code)) => *code >= 128 || *code == PREEMPTED,
         (RestartPolicy::ExitCode, Exit::Signal(_) | Exit::Lost) => true,
     }
-}
-
-fn is_preempted(exit: &Exit) -> bool {
-    *exit == Exit::Code(PREEMPTED)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::Role;
 
     #[test]
     fn codes_of_signals_may_be_mended_and_a_scripts_own_may_not() {
@@ -108,16 +87,13 @@ mod tests {
 
     #[test]
     fn the_budget_ends_and_the_pauses_grow() {
-        let mut chances = Chances::new(3);
+        let mut chances = Chances::new(9);
         let mut pauses = Vec::new();
         while chances.grant(None, RestartPolicy::ExitCode, &Exit::Signal(9)) {
             pauses.push(chances.pause(None).as_secs());
         }
-        assert_eq!(pauses, [0, 1, 2]);
-        for _ in 0..10 {
-            assert!(chances.grant(None, RestartPolicy::ExitCode, &Exit::Code(PREEMPTED)), "is not counted");
-        }
-        assert_eq!((chances.counted(None), chances.pause(None)), (3, MAX_PAUSE));
-        assert!(!Chances::new(0).grant(None, RestartPolicy::Always, &Exit::Code(PREEMPTED)));
+        assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
+        let other = Some(TaskId { role: Role::Worker, index: 0 });
+        assert!(chances.grant(other, RestartPolicy::ExitCode, &Exit::Signal(9)), "has a budget of its own");
     }
 }

@@ -8,6 +8,7 @@ mod bed;
 mod cleanup;
 mod command_line;
 mod daemons;
+mod deadlines;
 mod ends;
 mod feeding;
 mod restarts;

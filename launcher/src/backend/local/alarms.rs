@@ -15,6 +15,10 @@ pub(super) enum Alarm {
     Start(TaskId),
     /// The same of all members of the cluster.
     StartGang,
+    /// Another look at who listens.
+    Look,
+    /// The job has had all the time that it may take.
+    JobTimeout,
 }
 
 /// Those that are set, at most a few.

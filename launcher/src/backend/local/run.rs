@@ -39,6 +39,8 @@ pub(super) struct Run<'a> {
     pub(super) wiring: Wiring,
     /// When a daemon that is awaited last said how far it is.
     pub(super) heard: Instant,
+    /// When a member of the cluster was started last.
+    pub(super) started: Instant,
     pub(super) alarms: Alarms,
     /// What happened while daemons came up or went down, and is still to be taken in.
     pub(super) deferred: VecDeque<Event>,
@@ -91,6 +93,7 @@ impl<'a> Run<'a> {
             ports: Vec::new(),
             wiring: Wiring::default(),
             heard: Instant::now(),
+            started: Instant::now(),
             alarms: Alarms::default(),
             deferred: VecDeque::new(),
             watch,
@@ -122,6 +125,13 @@ impl<'a> Run<'a> {
                 None => continue,
                 Some(Happening::Event(event)) => self.step(event),
                 Some(Happening::Due(Alarm::TimeUp)) => self.step(Event::TimeUp),
+                Some(Happening::Due(Alarm::JobTimeout)) => {
+                    self.step(Event::TimedOut(self.job.timeout.unwrap_or_default()))
+                }
+                Some(Happening::Due(Alarm::Look)) => match self.look() {
+                    Some(event) => self.step(event),
+                    None => continue,
+                },
                 Some(Happening::Due(Alarm::Start(task))) => {
                     if let Err(verdict) = self.restart_task(task) {
                         return verdict;
@@ -160,7 +170,9 @@ impl<'a> Run<'a> {
             Step::Restart(task) => self.alarms.set(Alarm::Start(task), now + self.watch.pause(Some(task))),
             Step::StopGang(_) => {
                 self.order(Order::Terminate, is_member);
-                self.alarms.clear(|alarm| matches!(alarm, Alarm::Start(task) if task.role.in_cluster()));
+                self.alarms.clear(|alarm| {
+                    alarm == Alarm::Look || matches!(alarm, Alarm::Start(task) if task.role.in_cluster())
+                });
                 self.alarms.set(Alarm::TimeUp, now + self.job.grace.after_failure);
             }
             Step::KillGang => self.order(Order::Kill, is_member),
@@ -191,7 +203,9 @@ impl<'a> Run<'a> {
     /// How long the tasks may take to end, as things stand.
     pub(super) fn grace(&self) -> Duration {
         match self.watch.verdict() {
-            Some(Verdict::TaskFailed(..) | Verdict::DaemonFailed(..)) => self.job.grace.after_failure,
+            Some(Verdict::TaskFailed(..) | Verdict::DaemonFailed(..) | Verdict::NotReady(..)) => {
+                self.job.grace.after_failure
+            }
             _ => self.job.grace.stop,
         }
     }

@@ -38,6 +38,10 @@ impl Run<'_> {
         for task in &self.topology.tasks {
             self.start(Kind::Task(task.id), self.task_spec(task))?;
         }
+        if let Some(allowed) = self.job.timeout {
+            self.alarms.set(Alarm::JobTimeout, Instant::now() + allowed);
+        }
+        self.await_readiness();
         Ok(())
     }
 
@@ -91,6 +95,7 @@ impl Run<'_> {
         let Some(task) = self.topology.tasks.iter().find(|task| task.id == id) else { return Ok(()) };
         self.restart(Kind::Task(id), self.task_spec(task))?;
         self.watch.started(id);
+        self.await_readiness();
         Ok(())
     }
 
