@@ -14,6 +14,7 @@ pub mod backend;
 pub mod environment;
 pub mod job;
 pub mod report;
+pub mod runs;
 mod scrape;
 pub mod terminal;
 pub mod top;

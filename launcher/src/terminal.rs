@@ -22,6 +22,12 @@ pub struct Terminal {
 #[derive(Clone)]
 pub struct Prefix(String);
 
+/// Makes this process its own session's leader, which no terminal ends.
+pub fn leave_session() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
+}
+
 impl Terminal {
     /// Standard output; coloured if it is a terminal and `NO_COLOR` is not set.
     pub fn standard() -> Self {

@@ -26,8 +26,9 @@ run, disturb, options = pathlib.Path(os.environ["PENSTOCK_RUN_DIR"]), sys.argv[1
 task = json.loads(os.environ["TF_CONFIG"])["task"]
 name = f"{task['type']}-{task['index']}"
 lives = len(list(run.glob(f"{name}.pid*")))
+is_first_life = lives == 0
 (run / f"{name}.pid{lives}").write_text(str(os.getpid()))
-if disturb == f"at start {name}" and lives == 0:
+if disturb == f"at start {name}" and is_first_life:
     os.kill(os.getpid(), signal.SIGKILL)
 if task["type"] == "evaluator":
     sys.exit(0)
@@ -76,7 +77,7 @@ def disturber():
     elif disturb == "freeze worker":
         trained(100)
         tell("worker-1", signal.SIGSTOP)
-    elif disturb.startswith("kill "):
+    elif disturb.startswith("kill ") and is_first_life:
         trained(100)
         tell(disturb[5:], signal.SIGKILL)
 
@@ -166,11 +167,14 @@ def test_a_worker_killed_at_its_start_is_started_again(job):
     assert (done.restarts("worker:1"), done.seen()) == (1, [1] * ROWS)
 
 
+@pytest.mark.parametrize("when", ["at start", "kill"])
 @pytest.mark.parametrize("task", ["chief", "ps"])
-def test_a_task_that_is_not_started_again_ends_the_job_when_killed_at_its_start(job, task):
-    done = job(f"at start {task}-0")
-    assert done.code == 137, done.said
-    assert f"failed: {task}:0 was killed by SIGKILL" in done.said
+def test_a_killed_chief_or_server_takes_all_along_and_all_begin_anew(job, task, when):
+    done = job(f"{when} {task}-0")
+    assert done.code == 0, done.said
+    assert f"{task}:0 was killed by SIGKILL" in done.said
+    assert [done.restarts(name) for name in ("chief:0", "ps:0", "worker:0", "worker:1")] == [1] * 4
+    assert done.seen() == [1] * ROWS, "the feed begins anew with the model"
 
 
 def test_a_slow_worker_trains_all_of_its_share(job):
@@ -180,16 +184,11 @@ def test_a_slow_worker_trains_all_of_its_share(job):
     assert done.counts()["rows_by_rank"] == [ROWS // 2] * 2
 
 
-def test_a_killed_parameter_server_ends_the_job_by_name(job):
-    done = job("kill ps-0")
+@pytest.mark.parametrize("task", ["chief", "ps"])
+def test_without_restarts_the_first_death_ends_the_job_by_name(job, task):
+    done = job(f"kill {task}-0", "--max-restarts=0")
     assert done.code == 137, done.said
-    assert "failed: ps:0 was killed by SIGKILL" in done.said
-
-
-def test_a_killed_chief_ends_the_job_by_name(job):
-    done = job("kill chief-0")
-    assert done.code == 137, done.said
-    assert "failed: chief:0 was killed by SIGKILL" in done.said
+    assert f"failed: {task}:0 was killed by SIGKILL" in done.said
 
 
 def test_a_step_that_fails_ends_the_epoch_with_its_own_error(job):

@@ -16,8 +16,10 @@ mod gateway;
 mod hadoop;
 mod inspect;
 mod run;
+mod runs;
 mod sidecar;
 mod size;
+mod submit;
 mod tls;
 mod top;
 mod version;
@@ -39,6 +41,7 @@ const EXAMPLES: &str = "\
 Examples:
   penstock run --num-workers 2 --input digits=data/train train.py --epochs 3
   penstock run --file job.yaml
+  penstock submit --file job.yaml; penstock logs -f
   penstock gateway --listen 127.0.0.1:8815 --dataset digits=data/train
   penstock inspect data/train
   penstock top
@@ -47,7 +50,13 @@ Examples:
 
 #[derive(Subcommand)]
 enum Command {
-    Run(run::Args),
+    Run(Box<run::Args>),
+    Submit(Box<submit::Args>),
+    Ps(runs::Ps),
+    Status(runs::Status),
+    Logs(runs::Logs),
+    Kill(runs::Kill),
+    Spec(runs::Spec),
     Gateway(Box<gateway::Args>),
     Sidecar(sidecar::Args),
     Inspect(inspect::Args),
@@ -59,7 +68,13 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(*args),
+        Command::Submit(args) => submit::run(*args),
+        Command::Ps(args) => runs::ps(&args),
+        Command::Status(args) => runs::status(&args),
+        Command::Logs(args) => runs::logs(&args),
+        Command::Kill(args) => runs::kill(&args),
+        Command::Spec(args) => runs::spec(&args),
         Command::Gateway(args) => gateway::run(*args),
         Command::Sidecar(args) => sidecar::run(args),
         Command::Inspect(args) => inspect::run(args),

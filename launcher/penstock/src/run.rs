@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use penstock_launcher::backend::local::{self, Setup};
 use penstock_launcher::job::{Draft, Job, Program, parse_duration};
-use penstock_launcher::terminal::Terminal;
+use penstock_launcher::terminal::{self, Terminal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     logdir: Option<PathBuf>,
 
     /// Where logs and summary.json go [default: penstock-runs/NAME-TIME].
-    #[arg(long, alias = "run_dir", value_name = "DIR")]
+    #[arg(long, alias = "run_dir", value_name = "DIR", overrides_with = "run_dir")]
     run_dir: Option<PathBuf>,
 
     /// The Python that runs the script [default: python3].
@@ -110,6 +110,10 @@ pub(crate) struct Args {
     #[arg(long, short = 'f', value_name = "JOB.YAML")]
     file: Option<PathBuf>,
 
+    /// Leave the terminal's session: for `penstock submit`.
+    #[arg(long, hide = true)]
+    detached: bool,
+
     /// The script; all that follows it is the script's own.
     script: Option<PathBuf>,
 
@@ -137,6 +141,10 @@ What a task finds in its environment: TF_CONFIG, PENSTOCK_RANK, PENSTOCK_WORLD_S
 PENSTOCK_RUN_DIR, PENSTOCK_LOGDIR, and with inputs PENSTOCK_SIDECAR, PENSTOCK_GATEWAYS, PENSTOCK_DATASETS.";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.detached {
+        // A terminal that is closed ends what is in its session.
+        terminal::leave_session().context("cannot leave the terminal's session")?;
+    }
     let job = resolve(args)?;
     let penstock = std::env::current_exe().context("cannot find this program's own file")?;
     let setup = Setup { penstock, terminal: Terminal::standard(), start_deadline: START_DEADLINE };
@@ -159,7 +167,7 @@ fn misplaced(args: &[String]) -> Option<&str> {
 }
 
 #[expect(clippy::print_stderr, reason = "where a command line's remarks belong")]
-fn resolve(args: Args) -> anyhow::Result<Job> {
+pub(crate) fn resolve(args: Args) -> anyhow::Result<Job> {
     if let Some(flag) = misplaced(&args.args) {
         eprintln!("note: {flag} stands behind the script and is given to it; penstock's own flags go before");
     }

@@ -11,11 +11,13 @@ use tokio::sync::mpsc;
 
 use crate::job::{Job, Program};
 use crate::report::Summary;
+use crate::runs;
 use crate::terminal::Terminal;
 use crate::topology::Topology;
 
 mod alarms;
 mod listening;
+mod logs;
 mod output;
 mod ports;
 mod process;
@@ -28,7 +30,10 @@ mod specs;
 mod starts;
 mod strays;
 
+use logs::Journal;
+
 pub use rundir::RunDirError;
+pub(crate) use rundir::place_run;
 
 /// What the backend needs beside the job.
 #[derive(Clone)]
@@ -53,6 +58,8 @@ pub enum LocalError {
     NoProgram(PathBuf),
     #[error(transparent)]
     RunDir(#[from] RunDirError),
+    #[error("cannot write the journal {}", path.display())]
+    Journal { path: PathBuf, source: std::io::Error },
     #[error("cannot write the summary {}", path.display())]
     Summary { path: PathBuf, source: std::io::Error },
 }
@@ -67,7 +74,10 @@ pub async fn run(job: &Job, setup: &Setup, interrupts: mpsc::Receiver<i32>) -> R
     let topology = Topology::new(job);
     let directory = rundir::RunDir::create(job, &topology, started)?;
 
-    let mut run = run::Run::new(job, &topology, setup, &directory, interrupts);
+    let journal = directory.path.join(runs::JOURNAL);
+    let journal = Journal::open(&journal).map_err(|source| LocalError::Journal { path: journal, source })?;
+
+    let mut run = run::Run::new(job, &topology, setup, &directory, journal.clone(), started, interrupts);
     let verdict = run.see_through().await;
     let summary = run.summary(&verdict, started, SystemTime::now());
     drop(run);
@@ -76,7 +86,9 @@ pub async fn run(job: &Job, setup: &Setup, interrupts: mpsc::Receiver<i32>) -> R
     let fail = |source| LocalError::Summary { path: path.clone(), source };
     let text = serde_json::to_string_pretty(&summary).map_err(|error| fail(error.into()))?;
     std::fs::write(&path, text + "\n").map_err(fail)?;
-    setup.terminal.say(&summary.to_text());
+    let text = summary.to_text();
+    text.lines().for_each(|line| journal.line("penstock", line.as_bytes()));
+    setup.terminal.say(&text);
     Ok(summary)
 }
 

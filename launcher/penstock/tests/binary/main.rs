@@ -14,3 +14,4 @@ mod feeding;
 mod restarts;
 mod servers;
 mod surroundings;
+mod verbs;

@@ -1,15 +1,15 @@
 //! The output of one process: whole into its log, line by line to the terminal.
 //!
 //! In: a pipe that carries standard output and standard error together, so that their order is kept.
-//! Out: the log, prefixed lines, the last lines in memory. The promise: every byte reaches the log; at
+//! Out: the log, prefixed lines here and in the journal, the last lines in memory. The promise: every byte reaches the log; at
 //! most [`LINE_BYTES`] of an endless line and [`TAIL_LINES`] lines are held. The process waits when the
 //! disk or the terminal is slow.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::logs::{Journal, Log};
 use crate::terminal::{Prefix, Terminal};
 
 /// Lines of a failed process that are shown at the end.
@@ -40,7 +40,10 @@ pub(super) type Listener = Box<dyn Fn(&str) + Send>;
 
 /// Where the output of a process goes.
 pub(super) struct Sinks {
-    pub(super) log: File,
+    pub(super) log: Log,
+    pub(super) journal: Journal,
+    /// Whose lines they are.
+    pub(super) name: String,
     pub(super) tail: Tail,
     /// Absent: not shown.
     pub(super) shown: Option<(Terminal, Prefix)>,
@@ -48,7 +51,7 @@ pub(super) struct Sinks {
 }
 
 /// Moves output until the last holder of the pipe's other end has closed it.
-pub(super) fn pump(mut pipe: impl Read, sinks: &Sinks) {
+pub(super) fn pump(mut pipe: impl Read, mut sinks: Sinks) {
     let mut lines = Lines::default();
     let mut buffer = [0; 8192];
     loop {
@@ -59,7 +62,7 @@ pub(super) fn pump(mut pipe: impl Read, sinks: &Sinks) {
             Err(_) => break,
         };
         // A full disk must not end the training; the terminal and the tail still show the output.
-        let _ = (&sinks.log).write_all(&buffer[..length]);
+        let _ = sinks.log.write(&buffer[..length]);
         lines.feed(&buffer[..length], |line| sinks.line(line));
     }
     lines.finish(|line| sinks.line(line));
@@ -68,6 +71,7 @@ pub(super) fn pump(mut pipe: impl Read, sinks: &Sinks) {
 impl Sinks {
     fn line(&self, line: &[u8]) {
         self.tail.push(line);
+        self.journal.line(&self.name, line);
         if let Some((terminal, prefix)) = &self.shown {
             terminal.line(prefix, line);
         }

@@ -4,7 +4,6 @@
 //! this value is dropped its agent ends the process, as it does when the launcher dies.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -16,6 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::logs::{Journal, Log};
 use super::output::{Listener, Sinks, Tail, pump};
 use super::ready::{Said, Wanted};
 use super::strays;
@@ -83,12 +83,13 @@ impl Process {
         penstock: &Path,
         place: usize,
         news: UnboundedSender<News>,
+        journal: &Journal,
     ) -> Result<Self, ProcessError> {
         let log_error = |source| ProcessError::Log { path: spec.log.clone(), source };
         let agent_error =
             |source| ProcessError::Agent { name: spec.name.clone(), agent: penstock.to_owned(), source };
         // A task that is started again goes on in its log.
-        let log = File::options().create(true).append(true).open(&spec.log).map_err(log_error)?;
+        let log = Log::open(&spec.log).map_err(log_error)?;
         let (orders, agents_end) = UnixStream::pair().map_err(agent_error)?;
         let (pipe, output) = std::io::pipe().map_err(agent_error)?;
         let errors = output.try_clone().map_err(agent_error)?;
@@ -122,8 +123,9 @@ impl Process {
                 }
             })
         });
-        let sinks = Sinks { log, tail: tail.clone(), shown: spec.shown, listener };
-        let pump = std::thread::spawn(move || pump(pipe, &sinks));
+        let (journal, name) = (journal.clone(), spec.name.clone());
+        let sinks = Sinks { log, journal, name, tail: tail.clone(), shown: spec.shown, listener };
+        let pump = std::thread::spawn(move || pump(pipe, sinks));
         std::thread::spawn(move || attend(agent, answers, pump, &mark, tell));
         Ok(Self {
             name: spec.name,

@@ -6,10 +6,44 @@ use super::run::{Kind, Member, Run};
 use crate::agent::Exit;
 use crate::report::moment::rfc3339;
 use crate::report::{DaemonRecord, FeedRecord, Summary, TaskRecord, human_duration};
+use crate::runs::{Launcher, RunState, TaskStanding};
 use crate::topology::{Role, Task, TaskId};
 use crate::watch::{Step, TaskState, Verdict};
 
 impl Run<'_> {
+    /// On the terminal, and in the journal.
+    pub(super) fn say(&self, text: &str) {
+        self.setup.terminal.say(text);
+        text.lines().for_each(|line| self.journal.line("penstock", line.as_bytes()));
+    }
+
+    /// How it stands now.
+    pub(super) fn state(&self) -> RunState {
+        let task = |task: &Task| {
+            let member = self.member(task.id);
+            TaskStanding {
+                role: task.id.role.name().to_owned(),
+                index: task.id.index,
+                state: member.map_or("not_started", |_| self.watch.state(task.id).name()).to_owned(),
+                pid: member
+                    .filter(|member| member.process.is_running())
+                    .and_then(|member| member.process.pid),
+                restarts: self.watch.restarts(task.id),
+                address: self.wiring.addresses.get(&task.id).cloned(),
+                rank: task.data.map(|data| data.rank),
+                log: self.directory.log(&task.id.file_stem()),
+            }
+        };
+        RunState {
+            version: 1,
+            job: self.job.name.clone(),
+            program: self.job.program.to_string(),
+            launcher: Launcher::this(),
+            started: rfc3339(self.began),
+            tasks: self.topology.tasks.iter().map(task).collect(),
+        }
+    }
+
     /// The first lines of a run.
     pub(super) fn announce(&self) {
         let mut tasks = vec![count(self.job.num_workers as usize, "worker")];
@@ -29,9 +63,7 @@ impl Run<'_> {
             inputs => format!(", fed from {}", count(inputs, "input")),
         };
         let directory = self.directory.path.display();
-        self.setup
-            .terminal
-            .say(&format!("job {}: {tasks}{inputs}; everything is kept in {directory}", self.job.name));
+        self.say(&format!("job {}: {tasks}{inputs}; everything is kept in {directory}", self.job.name));
     }
 
     /// Says what a step means to whoever watches.
@@ -40,13 +72,13 @@ impl Run<'_> {
         match step {
             Step::Continue | Step::Over => {}
             Step::Restart(task) => {
-                self.setup.terminal.say(&format!(
+                self.say(&format!(
                     "{task} {}; starting it again on its address{}",
                     self.end_of(task),
                     self.chance(task, Some(task))
                 ));
             }
-            Step::StopGang(task) => self.setup.terminal.say(&format!(
+            Step::StopGang(task) => self.say(&format!(
                 "{task} {}; ending {} within {}, which cannot go on without it, to start all again",
                 self.end_of(task),
                 self.running_of(|id| id.role.in_cluster()),
@@ -54,27 +86,27 @@ impl Run<'_> {
             )),
             Step::KillGang => {
                 let left = self.running_of(|id| id.role.in_cluster());
-                self.setup.terminal.say(&format!("killing {left}"));
+                self.say(&format!("killing {left}"));
             }
             Step::RestartGang(task) => {
                 self.setup
                     .terminal
                     .say(&format!("starting all again on their addresses{}", self.chance(task, None)));
             }
-            Step::AwaitEvaluator => self.setup.terminal.say(&format!(
+            Step::AwaitEvaluator => self.say(&format!(
                 "the training is done; the evaluator has {} more (--evaluator-grace)",
                 length(self.job.grace.evaluator)
             )),
             Step::Terminate => {
                 let verdict = self.watch.verdict().map(Verdict::to_string).unwrap_or_default();
-                self.setup.terminal.say(&format!(
+                self.say(&format!(
                     "job {} {verdict}; ending {} within {}",
                     self.job.name,
                     self.running(),
                     length(self.grace())
                 ));
             }
-            Step::Kill => self.setup.terminal.say(&format!("killing {}", self.running())),
+            Step::Kill => self.say(&format!("killing {}", self.running())),
         }
     }
 
@@ -101,7 +133,7 @@ impl Run<'_> {
         }
         let Some(member) = self.member(board) else { return };
         let is_absent = member.process.tail.lines().iter().any(|line| line.contains("No module named"));
-        self.setup.terminal.say(&if is_absent {
+        self.say(&if is_absent {
             format!("warning: no TensorBoard in {}: pip install tensorboard", self.job.python.display())
         } else {
             format!("warning: TensorBoard has ended, see {}", member.process.log.display())

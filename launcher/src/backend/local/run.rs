@@ -4,13 +4,14 @@
 //! carried out, and how processes come up is in `starts`. The promise: after `see_through` no process of the job runs.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Setup;
 use super::alarms::{Alarm, Alarms};
+use super::logs::Journal;
 use super::ports::HeldPort;
 use super::process::{News, Process, What};
 use super::ready::Said;
@@ -19,6 +20,7 @@ use crate::agent::Order;
 use crate::environment::Wiring;
 use crate::job::Job;
 use crate::report::metrics::Metrics;
+use crate::runs::Recorder;
 use crate::scrape::scrape;
 use crate::topology::{Role, TaskId, Topology};
 use crate::watch::{Event, Step, Verdict, Watch};
@@ -29,6 +31,9 @@ pub(super) struct Run<'a> {
     pub(super) topology: &'a Topology,
     pub(super) setup: &'a Setup,
     pub(super) directory: &'a RunDir,
+    pub(super) journal: Journal,
+    pub(super) began: SystemTime,
+    recorder: Recorder,
     interrupts: mpsc::Receiver<i32>,
     news: mpsc::UnboundedReceiver<News>,
     pub(super) tell: mpsc::UnboundedSender<News>,
@@ -77,6 +82,8 @@ impl<'a> Run<'a> {
         topology: &'a Topology,
         setup: &'a Setup,
         directory: &'a RunDir,
+        journal: Journal,
+        began: SystemTime,
         interrupts: mpsc::Receiver<i32>,
     ) -> Self {
         let (tell, news) = mpsc::unbounded_channel();
@@ -86,6 +93,9 @@ impl<'a> Run<'a> {
             topology,
             setup,
             directory,
+            journal,
+            began,
+            recorder: Recorder::default(),
             interrupts,
             news,
             tell,
@@ -102,6 +112,7 @@ impl<'a> Run<'a> {
 
     /// The whole life of the job.
     pub(super) async fn see_through(&mut self) -> Verdict {
+        self.record();
         let verdict = match self.bring_up().await {
             Ok(()) => self.live().await,
             Err(verdict) => verdict,
@@ -117,6 +128,7 @@ impl<'a> Run<'a> {
     /// From the start of the tasks to the end of the last.
     async fn live(&mut self) -> Verdict {
         loop {
+            self.record();
             let event = match self.deferred.pop_front().map(Happening::Event) {
                 Some(deferred) => Some(deferred),
                 None => self.next().await,
@@ -149,6 +161,13 @@ impl<'a> Run<'a> {
                 return verdict;
             }
         }
+    }
+
+    /// For whoever looks at the run from outside.
+    fn record(&mut self) {
+        let state = self.state();
+        // A full disk must not end the training.
+        let _ = self.recorder.record(&self.directory.path, state);
     }
 
     fn step(&mut self, event: Event) -> Step {
@@ -229,12 +248,13 @@ impl<'a> Run<'a> {
             What::Said(Said::Listening(address)) => member.listening = Some(address),
             What::Said(Said::Reading(how_far)) => {
                 self.heard = Instant::now();
-                self.setup.terminal.say(&format!("{}: {how_far}", member.process.name));
+                let text = format!("{}: {how_far}", member.process.name);
+                self.say(&text);
             }
             What::Said(Said::Admin(url)) => member.admin = Some(url),
-            What::Said(Said::Board(url)) => self.setup.terminal.say(&format!("TensorBoard at {url}")),
+            What::Said(Said::Board(url)) => self.say(&format!("TensorBoard at {url}")),
             What::Ended(exit) => {
-                member.process.ended = Some((exit.clone(), std::time::SystemTime::now()));
+                member.process.ended = Some((exit.clone(), SystemTime::now()));
                 return Some(match member.kind {
                     Kind::Task(task) => Event::TaskEnded(task, exit),
                     Kind::Gateway | Kind::Sidecar(_) => Event::DaemonEnded(member.process.name.clone(), exit),

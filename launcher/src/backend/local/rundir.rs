@@ -13,10 +13,9 @@ use tempfile::TempDir;
 
 use crate::job::Job;
 use crate::report::moment;
+use crate::runs;
 use crate::topology::{TaskId, Topology};
 
-/// Below the current directory, unless `--run-dir` says otherwise.
-const RUNS: &str = "penstock-runs";
 /// Beside those of sidecars, none of which is called so.
 const GATEWAY_SOCKET: &str = "gateway.sock";
 /// A Unix socket's path has 107 bytes; a margin for what a daemon appends to it while it binds.
@@ -43,10 +42,7 @@ pub enum RunDirError {
 
 impl RunDir {
     pub(super) fn create(job: &Job, topology: &Topology, now: SystemTime) -> Result<Self, RunDirError> {
-        let path = match &job.run_dir {
-            Some(path) => chosen(path)?,
-            None => fresh(&job.name, now)?,
-        };
+        let path = place_run(job, now)?;
         make(&path.join("logs"), 0o755)?;
         let own = path.join("sockets");
         let names = topology.tasks.iter().map(|task| socket_name(task.id).len());
@@ -93,6 +89,14 @@ fn socket_name(task: TaskId) -> String {
     format!("{}.sock", task.file_stem())
 }
 
+/// The directory of a run that begins now; absolute, and there.
+pub(crate) fn place_run(job: &Job, now: SystemTime) -> Result<PathBuf, RunDirError> {
+    match &job.run_dir {
+        Some(path) => chosen(path),
+        None => fresh(&job.name, now),
+    }
+}
+
 /// A directory of the user's choice: may exist, must not hold a run.
 fn chosen(path: &Path) -> Result<PathBuf, RunDirError> {
     let fail = |source| RunDirError::Make { path: path.to_owned(), source };
@@ -106,15 +110,15 @@ fn chosen(path: &Path) -> Result<PathBuf, RunDirError> {
 
 /// `penstock-runs/NAME-TIME`, numbered where two runs begin in the same second.
 fn fresh(name: &str, now: SystemTime) -> Result<PathBuf, RunDirError> {
-    let fail = |source| RunDirError::Make { path: PathBuf::from(RUNS), source };
-    let runs = std::path::absolute(RUNS).map_err(fail)?;
-    make(&runs, 0o755)?;
+    let fail = |source| RunDirError::Make { path: PathBuf::from(runs::DIRECTORY), source };
+    let all = std::path::absolute(runs::DIRECTORY).map_err(fail)?;
+    make(&all, 0o755)?;
     let time = moment::compact(now);
-    let mut path = runs.join(format!("{name}-{time}"));
+    let mut path = all.join(format!("{name}-{time}"));
     for number in 2.. {
         match std::fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                path = runs.join(format!("{name}-{time}-{number}"));
+                path = all.join(format!("{name}-{time}-{number}"));
             }
             Err(source) => return Err(RunDirError::Make { path, source }),
             Ok(()) => break,

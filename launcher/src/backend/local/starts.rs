@@ -123,7 +123,8 @@ impl Run<'_> {
     }
 
     fn process(&self, spec: Spec, place: usize) -> Result<Process, Verdict> {
-        Process::start(spec, &self.setup.penstock, place, self.tell.clone()).map_err(not_started)
+        Process::start(spec, &self.setup.penstock, place, self.tell.clone(), &self.journal)
+            .map_err(not_started)
     }
 
     /// Waits until every daemon that was started has said where it listens; whoever says how far it is has time.
