@@ -20,6 +20,7 @@ const EVERY: Duration = Duration::from_millis(20);
 /// It returns once the job has begun, and prints its run directory. `penstock logs -f`, `penstock status` and
 /// `penstock kill` go on from there. All flags are those of `penstock run`.
 #[derive(clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     run: run::Args,

@@ -61,9 +61,10 @@ fn a_run_in_the_background_is_seen_followed_and_ended() {
 fn lines_of_all_tasks_come_by_time_and_those_of_one_alone() {
     let bed = Bed::new();
     let body = r#"
+await() { while ! grep -q "$1" "$PENSTOCK_RUN_DIR/job.log"; do sleep 0.01; done; }
 case $PENSTOCK_RANK in
-0) echo first; touch one; while [ ! -e two ]; do sleep 0.01; done; echo third ;;
-1) while [ ! -e one ]; do sleep 0.01; done; echo second; sleep 0.1; touch two ;;
+0) echo first; await second; echo third ;;
+1) await first; echo second ;;
 esac"#;
     bed.script("task.sh", body);
     said(&bed, &["run", "-n", "2", "--python", "/bin/sh", "task.sh"]);
