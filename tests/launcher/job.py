@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import sys
 import threading
 import time
@@ -135,10 +136,17 @@ def coordinated():
 
 
 def await_death(victim):
-    """Goes on once the victim is in the life that lasts, or is itself ended with it."""
+    """Goes on once the victim serves in the life that lasts, or is itself ended with it."""
     lasting = len(dict(death.split("=") for death in sys.argv[2:])[victim].split(","))
-    while len(list(lives.glob(f"{victim}.*"))) <= lasting:
+    while len(list(lives.glob(f"{victim}.*"))) <= lasting or not serves(victim):
         time.sleep(0.01)
+
+
+def serves(task):
+    kind, place = task.split(":")
+    host, port = config["cluster"][kind][int(place)].rsplit(":", 1)
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
 
 
 def tf1():
