@@ -110,6 +110,7 @@ fuzz:
 
 # All that is measured is built at once: packages built by themselves would be built with other features, anew.
 bench: $(VENV)/.ready
+	@$(TORCH_TOOLS) || echo '!!! NO PEER FOR launch: PyTorch; apt-get install python3-torch python3-venv !!!'
 	cargo build --profile quick -p penstock -p penstock-tf-op -p penstock-benches
 	$(INSTALL_NATIVES)
 	PENSTOCK_PYTHON=$(PY) PENSTOCK_NATIVE=$(CURDIR)/target/quick target/quick/penstock-benches $(NAME)

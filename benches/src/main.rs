@@ -15,6 +15,7 @@ mod fleet;
 mod flight;
 mod floor;
 mod hdfs;
+mod launch;
 mod local;
 mod median;
 mod peer;
@@ -45,6 +46,7 @@ const BENCHES: &[(&str, Bench)] = &[
     ("fleet", fleet::run),
     ("flight", flight::run),
     ("hdfs", hdfs::run),
+    ("launch", launch::run),
     ("local", local::run),
     ("plan", plan::run),
     ("readers", readers::run),
