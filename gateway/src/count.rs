@@ -34,13 +34,13 @@ pub(crate) use self::nulls::told_nulls;
 use self::pages::Left;
 pub use self::state::{State, StateError};
 use crate::dataset::{Block, Filter, Snapshot};
-use crate::read::{passing, selected};
+use crate::read::{decoding_bytes, passing, selected};
 
 /// Filters whose counts are kept: a few feeds in training.
 const KEPT: usize = 32;
 /// Files whose statistics are asked for at once, as many as footers.
 const CONCURRENT_FILES: usize = 16;
-/// What counting a block holds beside its bytes: a decoded batch of narrow columns, and pages.
+/// What counting a block holds beside its bytes and pages: a decoded batch.
 const BATCH_BYTES: u64 = 2 << 20;
 /// No number of rows.
 const UNKNOWN: u64 = u64::MAX;
@@ -224,11 +224,9 @@ impl Counter {
     ) -> Result<Lease, Error> {
         let block = &snapshot.blocks[block];
         let footer = &snapshot.files[block.file as usize].footer;
-        let group = footer.metadata().row_group(block.row_group as usize);
-        let stored: i64 = leaves.iter().map(|&leaf| group.column(leaf).compressed_size()).sum();
-        let (rows, all) = (block.rows.end - block.rows.start, u64::try_from(group.num_rows()).unwrap_or(0));
-        let share = u128::from(stored.unsigned_abs()) * u128::from(rows) / u128::from(all.max(1));
-        let bytes = u64::try_from(share).unwrap_or(u64::MAX).saturating_add(BATCH_BYTES);
+        let row_group = block.row_group as usize;
+        let held = leaves.iter().map(|&leaf| decoding_bytes(footer, row_group, leaf, &block.rows));
+        let bytes = held.fold(BATCH_BYTES, u64::saturating_add);
         tokio::time::timeout(self.patience, self.budget.lease(bytes)).await.map_err(|_| {
             let seconds = self.patience.as_secs();
             let message = format!(

@@ -34,6 +34,7 @@ use crate::store::Stores;
 use crate::store::local::LocalFiles;
 
 pub use self::error::DatasetError;
+pub(crate) use self::estimate::decoded_bytes;
 pub use self::filter::Filter;
 use self::footer::Footer;
 pub(crate) use self::footer::{page_index, statistics};

@@ -19,7 +19,7 @@ use parquet::schema::types::ColumnDescriptor;
 pub(super) const CODE_BITS: u64 = 32;
 
 /// Bytes of some leaf columns of a whole row group.
-pub(super) fn decoded_bytes(group: &RowGroupMetaData, leaves: &[usize]) -> u64 {
+pub(crate) fn decoded_bytes(group: &RowGroupMetaData, leaves: &[usize]) -> u64 {
     let rows = unsigned(group.num_rows());
     leaves
         .iter()

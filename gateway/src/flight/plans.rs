@@ -15,7 +15,7 @@ use crate::count::{Counter, Counts, told_nulls};
 use crate::dataset::{DatasetError, Projection, Snapshot, Vocabulary};
 use crate::partition::Partition;
 use crate::plan::{Order, Plan};
-use crate::read::{Content, Passing, Reading, Share, Shared, View, block_bytes, on_cpu};
+use crate::read::{BlockBytes, Content, Passing, Reading, Share, Shared, View, block_bytes, on_cpu};
 
 /// Plans kept: a few feeds in training, each with and without its lanes said.
 const KEPT: usize = 16;
@@ -36,8 +36,8 @@ pub(crate) struct Planned {
     nulls: OnceCell<BTreeMap<String, NullsInfo>>,
     /// Bytes of all rows once decoded, about.
     pub(crate) decoded_bytes: u128,
-    /// What decoding a block holds, of every block, the largest first.
-    pub(crate) block_bytes: Vec<u64>,
+    /// What decoding its blocks holds.
+    pub(crate) block_bytes: BlockBytes,
 }
 
 /// The plans made lately, and what was counted for them.

@@ -3,11 +3,15 @@
 //! In: what blocks and rows take, a plan and a rank's partition of it. Out: the bytes that a lease must
 //! cover, and the sizes that keep the stream inside it.
 
+mod decoding;
+
 use std::cmp::Reverse;
+use std::ops::Range;
+use std::thread::available_parallelism;
 
-use parquet::basic::Compression;
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
+use self::decoding::Chunk;
 use super::Passing;
 use super::gather::WIDE_BYTES;
 use crate::dataset::{Projection, Snapshot};
@@ -24,8 +28,6 @@ const NUMBER_BYTES: u64 = 32;
 const MAX_BATCH_ROWS: u64 = 64 << 10;
 /// A place in a window's permutation: which batch, which row.
 const PICK_BYTES: u64 = 8;
-/// A decompressed page that the decoder keeps of every column, at most about: writers aim at 1 MiB.
-const PAGE_BYTES: u64 = 1 << 20;
 /// A run of rows that pass, and the one that does not, each held twice while selections are joined.
 const RUN_BYTES: u64 = 64;
 /// Parts that a stream holds beside its lanes: one gathered, one encoded, two queued for the socket. Rows that are sent
@@ -38,6 +40,8 @@ pub(crate) struct Need {
     /// Bytes it cannot do without: of every lane what its decoder holds and two batches, a window
     /// where there are windows, a narrow column of the one that is put in order, of numbers two, and the parts on their way out.
     pub(crate) bytes: u64,
+    /// Of these, what decoders of row groups hold.
+    pub(crate) open_bytes: u64,
     /// Bytes of one window of a lane; 0 without windows. One more lets a lane decode ahead.
     pub(crate) window_bytes: u64,
     /// Whether lanes are read window by window.
@@ -56,12 +60,20 @@ pub(crate) struct Need {
     pub(crate) queue_bytes: u64,
 }
 
+/// What decoding the blocks of a feed holds beside their rows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BlockBytes {
+    /// Of every block, the largest first.
+    pub(crate) held: Vec<u64>,
+    /// At most, for as long as a dictionary is taken from its page; only a core does so at a time.
+    pub(crate) opening: u64,
+}
+
 impl Need {
-    /// `decoded_bytes` are those of all rows; `block_bytes` what decoding a block holds, the largest first;
-    /// a part shall stay below `part_bytes`. The stream reads so many lanes of other datasets `beside` these.
+    /// `decoded_bytes` are those of all rows; a part shall stay below `part_bytes`. The stream reads so many lanes of other datasets `beside` these.
     pub(crate) fn new(
         decoded_bytes: u128,
-        block_bytes: &[u64],
+        blocks: &BlockBytes,
         plan: &Plan,
         partition: &Partition,
         part_bytes: u64,
@@ -71,7 +83,9 @@ impl Need {
         let row_bytes = decoded_bytes.div_ceil(u128::from(plan.rows().max(1)));
         let row_bytes = row_bytes.clamp(1, u128::from(u32::MAX)) as u64;
         // No more blocks are open at once than there are lanes.
-        let open = block_bytes.iter().zip(0..lanes).map(|(&bytes, _)| bytes).fold(0, u64::saturating_add);
+        let held = blocks.held.iter().zip(0..lanes).map(|(&bytes, _)| bytes).fold(0, u64::saturating_add);
+        let cores = available_parallelism().map_or(1, usize::from) as u64;
+        let open_bytes = held.saturating_add(blocks.opening.saturating_mul(cores.min(lanes)));
 
         let step_rows = partition.rows_per_step();
         let part_rows = part_rows(step_rows, step_rows.saturating_mul(row_bytes), part_bytes);
@@ -88,14 +102,18 @@ impl Need {
         };
         let batch_bytes = batch_rows.saturating_mul(row_bytes).max(batch_bytes);
 
-        let window_bytes = plan.window_rows().map_or(0, |rows| rows.saturating_mul(row_bytes + PICK_BYTES));
+        // A window ends where its lane does.
+        let lane_rows = plan.rows().div_ceil(u64::from(plan.lanes()).max(1)).saturating_add(plan.steps());
+        let window_rows = plan.window_rows().map(|rows| rows.min(lane_rows));
+        let window_bytes = window_rows.map_or(0, |rows| rows.saturating_mul(row_bytes + PICK_BYTES));
         let part_bytes = part_bytes.max(part_rows.saturating_mul(row_bytes));
         let held = lanes.saturating_mul(batch_bytes.saturating_mul(2).saturating_add(window_bytes));
         let narrow = row_bytes.min(WIDE_BYTES as u64).max(2 * row_bytes.min(NUMBER_BYTES));
-        let ordering = plan.window_rows().map_or(0, |rows| rows.saturating_mul(narrow));
+        let ordering = window_rows.map_or(0, |rows| rows.saturating_mul(narrow));
         let held = held.saturating_add(ordering);
         Self {
-            bytes: held.saturating_add(open).saturating_add(part_bytes.saturating_mul(PARTS)),
+            open_bytes,
+            bytes: held.saturating_add(open_bytes).saturating_add(part_bytes.saturating_mul(PARTS)),
             window_bytes,
             has_windows: plan.window_rows().is_some(),
             lanes,
@@ -115,14 +133,13 @@ pub(crate) fn part_rows(rows: u64, bytes: u64, part_bytes: u64) -> u64 {
     rows.div_ceil(bytes.div_ceil(target).clamp(1, rows))
 }
 
-/// What decoding holds of every block, the largest first: the compressed bytes, and of every compressed column
-/// a page and, with a dictionary, that. A filter's columns are decoded beside the wanted ones, and where rows that
-/// pass and others take turns each run is remembered.
+/// What decoding holds of every block: the compressed bytes, and of every column a dictionary and a page. A filter's
+/// columns are decoded beside the wanted ones, and where rows that pass and others take turns each run is remembered.
 pub(crate) fn block_bytes(
     snapshot: &Snapshot,
     projection: &Projection,
     passing: Option<&Passing>,
-) -> Vec<u64> {
+) -> BlockBytes {
     let leaves: Vec<_> = snapshot
         .files
         .iter()
@@ -134,43 +151,44 @@ pub(crate) fn block_bytes(
             leaves
         })
         .collect();
-    let mut sizes: Vec<u64> = snapshot
-        .blocks
-        .iter()
-        .enumerate()
-        .map(|(index, block)| {
-            let file = block.file as usize;
-            let group = snapshot.files[file].footer.metadata().row_group(block.row_group as usize);
-            let rows = block.rows.end - block.rows.start;
-            let held = leaves[file].iter().map(|&leaf| decoding_bytes(group, leaf, rows));
-            let runs = passing.map_or(0, |passing| {
-                let (passes, rows) = (passing.counts[index], block.rows.end - block.rows.start);
-                passes.min(rows.saturating_sub(passes))
-            });
-            held.fold(runs.saturating_mul(RUN_BYTES), u64::saturating_add)
-        })
-        .collect();
-    sizes.sort_unstable_by_key(|&size| Reverse(size));
-    sizes
+    let mut all = BlockBytes::default();
+    for (index, block) in snapshot.blocks.iter().enumerate() {
+        let file = block.file as usize;
+        let footer = snapshot.files[file].footer.metadata();
+        let rows = block.rows.end - block.rows.start;
+        let runs = passing.map_or(0, |passing| {
+            let passes = passing.counts[index];
+            passes.min(rows.saturating_sub(passes))
+        });
+        let mut held = runs.saturating_mul(RUN_BYTES);
+        for &leaf in &leaves[file] {
+            let chunk = Chunk::new(footer, block.row_group as usize, leaf);
+            held = held.saturating_add(chunk.stored(&block.rows)).saturating_add(chunk.kept());
+            all.opening = all.opening.max(chunk.opening());
+        }
+        all.held.push(held);
+    }
+    all.held.sort_unstable_by_key(|&size| Reverse(size));
+    all
 }
 
 /// What decoding some rows of a row group's column holds beside them.
-pub(super) fn decoding_bytes(group: &RowGroupMetaData, leaf: usize, rows: u64) -> u64 {
-    let column = group.column(leaf);
-    let pages = match column.compression() {
-        Compression::UNCOMPRESSED => 0,
-        _ => unsigned(column.uncompressed_size()).min(2 * PAGE_BYTES),
-    };
-    stored_bytes(group, leaf, rows).saturating_add(pages)
+pub(crate) fn decoding_bytes(
+    footer: &ArrowReaderMetadata,
+    row_group: usize,
+    leaf: usize,
+    rows: &Range<u64>,
+) -> u64 {
+    let chunk = Chunk::new(footer.metadata(), row_group, leaf);
+    chunk.stored(rows).saturating_add(chunk.kept()).saturating_add(chunk.opening())
 }
 
-/// What some rows of a row group's column take where they are stored, about.
-pub(super) fn stored_bytes(group: &RowGroupMetaData, leaf: usize, rows: u64) -> u64 {
-    let all = u128::try_from(group.num_rows()).unwrap_or(0);
-    let stored = unsigned(group.column(leaf).compressed_size());
-    (u128::from(stored) * u128::from(rows)).checked_div(all).unwrap_or(0) as u64
-}
-
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
+/// What is fetched for some rows of a row group's column.
+pub(super) fn stored_bytes(
+    footer: &ArrowReaderMetadata,
+    row_group: usize,
+    leaf: usize,
+    rows: &Range<u64>,
+) -> u64 {
+    Chunk::new(footer.metadata(), row_group, leaf).stored(rows)
 }

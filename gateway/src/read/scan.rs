@@ -10,10 +10,12 @@ use parquet::errors::ParquetError;
 
 use super::decode::{Decoder, Next, Wanted, by_column};
 use super::{ReadError, cpu, fetch};
-use crate::dataset::File;
+use crate::dataset::{File, decoded_bytes};
 
 /// Rows decoded at once: their columns stay in the processor's caches until they are looked at.
-const BATCH_ROWS: usize = 16 << 10;
+const BATCH_ROWS: u64 = 16 << 10;
+/// Bytes of them, unless a single row has more.
+const BATCH_BYTES: u64 = 2 << 20;
 
 /// Looks at rows of some columns, and returns what `made` has become.
 pub(crate) async fn scan<T: Send + 'static>(
@@ -48,7 +50,8 @@ async fn looked_at<T: Send + 'static>(
 ) -> Result<T, Broken> {
     // A decoder falls over what is garbled.
     let fell = |panic: cpu::Panicked| Broken::Page(ParquetError::General(panic.0));
-    let decoder = cpu::run(move || Decoder::new(wanted, BATCH_ROWS)).await.map_err(fell)?;
+    let batch_rows = batch_rows(&wanted);
+    let decoder = cpu::run(move || Decoder::new(wanted, batch_rows)).await.map_err(fell)?;
     let mut decoder = decoder.map_err(Broken::Page)?;
     loop {
         let look = look.clone();
@@ -77,6 +80,16 @@ async fn looked_at<T: Send + 'static>(
             None => return Ok(made),
         }
     }
+}
+
+/// Rows of a batch, by what the footer tells of them.
+fn batch_rows(wanted: &Wanted) -> usize {
+    let group = wanted.footer.metadata().row_group(wanted.row_group);
+    let leaves: Vec<usize> =
+        (0..group.num_columns()).filter(|&leaf| wanted.columns.leaf_included(leaf)).collect();
+    let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
+    let row_bytes = decoded_bytes(group, &leaves).div_ceil(rows).max(1);
+    (BATCH_BYTES / row_bytes).clamp(1, BATCH_ROWS) as usize
 }
 
 /// Finds the column that cannot be decoded by decoding each alone.

@@ -44,13 +44,14 @@ pub(crate) struct Share {
     need: Need,
     /// Bytes that the stream cannot do without, for all its datasets.
     stream_bytes: u64,
+    /// Bytes that it leaves to others where it can do without.
+    left_bytes: u64,
     patience: Duration,
 }
 
 impl Share {
     /// Waits at most `patience` for what a stream cannot do without; takes windows to decode ahead only
-    /// as far as another stream like this one would still find room, and this one `spare` bytes. A share for
-    /// every need.
+    /// as far as others still find [room](left), and this one `spare` bytes. A share for every need.
     pub(crate) async fn lease(
         budget: &Budget,
         needs: &[Need],
@@ -61,12 +62,14 @@ impl Share {
         let base = tokio::time::timeout(patience, budget.lease(stream_bytes)).await;
         let mut base = base.map_err(|_| busy(budget, stream_bytes, patience))?;
         let held = Arc::new(AtomicU64::new(0));
+        let left_bytes = left(budget.total(), stream_bytes);
         let share = |need: &Need| Self {
             leases: vec![Told::new(base.split(need.bytes))],
             held: Arc::clone(&held),
             budget: budget.clone(),
             need: need.clone(),
             stream_bytes,
+            left_bytes,
             patience,
         };
         let mut shares: Vec<Self> = needs.iter().map(share).collect();
@@ -81,11 +84,11 @@ impl Share {
         Ok(shares)
     }
 
-    /// Reading ahead must not keep the next such stream out.
+    /// Reading ahead must not keep others out.
     fn lease_window(&mut self, spare: u64) {
         let window = self.need.window_bytes;
         let free = self.budget.total() - self.budget.leased();
-        if window > 0 && free >= self.stream_bytes.saturating_add(window).saturating_add(spare) {
+        if window > 0 && free >= self.left_bytes.saturating_add(window).saturating_add(spare) {
             self.leases.extend(self.budget.try_lease(window).map(Told::new));
         }
     }
@@ -102,6 +105,7 @@ impl Share {
             budget: budget.clone(),
             need: need.clone(),
             stream_bytes: need.bytes,
+            left_bytes: need.bytes,
             patience,
         })
     }
@@ -116,11 +120,10 @@ impl Share {
         self.leases.len() - 1
     }
 
-    /// Room to send for bytes before their turn, as far as another stream like this one would still find its
-    /// own.
+    /// Room to send for bytes before their turn, as far as others still find [room](left).
     pub(crate) fn room(&self, bytes: u64) -> Option<Room> {
         let free = self.budget.total() - self.budget.leased();
-        if free < self.stream_bytes.saturating_add(bytes) {
+        if free < self.left_bytes.saturating_add(bytes) {
             return None;
         }
         self.try_room(bytes)
@@ -203,6 +206,13 @@ impl Drop for Told {
     }
 }
 
+/// What a stream leaves to others of what it could go ahead with: enough for another one like it, which waits for this one to
+/// end otherwise; or where there is no room for two, half of the rest.
+fn left(total: u64, stream_bytes: u64) -> u64 {
+    let rest = total.saturating_sub(stream_bytes);
+    if stream_bytes <= rest { stream_bytes } else { rest / 2 }
+}
+
 fn busy(budget: &Budget, bytes: u64, patience: Duration) -> Error {
     let message = format!(
         "the stream needs {} but {} of {} are held by others, and too few became free within {} s: try again, \
@@ -215,6 +225,20 @@ fn busy(budget: &Budget, bytes: u64, patience: Duration) -> Error {
     Error::new(Code::Busy, message)
 }
 
-fn mib(bytes: u64) -> String {
+/// As people read it.
+pub(crate) fn mib(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_stream_finds_room_or_half_of_what_one_alone_does_not_need() {
+        let total = 100;
+        for (stream, others) in [(10, 10), (50, 50), (51, 24), (80, 10), (100, 0), (130, 0)] {
+            assert_eq!(left(total, stream), others, "{stream}");
+        }
+    }
 }

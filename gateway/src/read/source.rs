@@ -9,8 +9,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
-use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection, RowSelector};
 
 use super::cache::{Grid, Key};
 use super::decode::Wanted;
@@ -149,7 +148,7 @@ impl Source {
         Wanted { columns: self.projection.mask(&footer), footer, row_group: place.row_group, rows }
     }
 
-    /// What the block of a place takes in its file, about.
+    /// What is fetched for the block of a place.
     pub(crate) fn stored_bytes(&self, place: &Place) -> u64 {
         self.of_columns(place, stored_bytes)
     }
@@ -159,12 +158,15 @@ impl Source {
         self.of_columns(place, decoding_bytes)
     }
 
-    fn of_columns(&self, place: &Place, bytes: fn(&RowGroupMetaData, usize, u64) -> u64) -> u64 {
+    fn of_columns(
+        &self,
+        place: &Place,
+        bytes: fn(&ArrowReaderMetadata, usize, usize, &Range<u64>) -> u64,
+    ) -> u64 {
         let footer = &self.file(place).footer;
-        let group = footer.metadata().row_group(place.row_group);
-        let rows = place.block_rows.end - place.block_rows.start;
         let leaves = self.projection.leaves(footer).into_iter();
-        leaves.map(|leaf| bytes(group, leaf, rows)).fold(0, u64::saturating_add)
+        let bytes = leaves.map(|leaf| bytes(footer, place.row_group, leaf, &place.block_rows));
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// What the rows of a place hold once they are decoded, about, and a batch beyond.

@@ -35,6 +35,7 @@ impl Bed {
         });
         let need = Need {
             bytes: 1 << 10,
+            open_bytes: 0,
             window_bytes: 0,
             has_windows: false,
             lanes: 1,
