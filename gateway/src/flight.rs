@@ -14,6 +14,7 @@ mod deliveries;
 mod info;
 mod lend;
 mod listener;
+mod memory;
 mod metrics;
 mod mixed;
 mod owned;
@@ -46,6 +47,7 @@ use self::catalog::Catalog;
 pub use self::catalog::CatalogError;
 use self::deliveries::Deliveries;
 use self::listener::Peer;
+use self::memory::Said;
 use self::owned::Lent;
 use self::places::Places;
 use self::plans::Plans;
@@ -71,6 +73,7 @@ pub struct Gateway {
     puller: Arc<Puller>,
     lent: Lent,
     budget: Budget,
+    said: Said,
     running: Running,
     drain: Drain,
 }
@@ -162,6 +165,7 @@ impl Gateway {
             puller,
             lent: Lent::default(),
             budget,
+            said: Said::default(),
             running: running_here,
             drain: drain_here,
         };

@@ -74,6 +74,7 @@ fn fuzz_notes() {
         mixture: vec![],
         vocabularies: std::collections::BTreeMap::new(),
         nulls: std::collections::BTreeMap::new(),
+        warnings: vec![],
     };
     let seeds = [
         Note::Part { epoch: 1, step: 2, part: 0, parts: 3 }.to_json(),

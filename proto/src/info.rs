@@ -31,6 +31,9 @@ pub struct FeedInfo {
     /// Columns that hold nulls, as far as statistics tell without reading; nothing follows of a column that is not here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nulls: BTreeMap<String, NullsInfo>,
+    /// What is not wrong with the feed and may become its trainers' trouble, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A file in which a column holds nulls.

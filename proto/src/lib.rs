@@ -20,6 +20,7 @@ pub mod loan;
 pub mod mixture;
 pub mod note;
 pub mod ticket;
+pub mod waiting;
 
 /// Messages generated from `penstock.proto`; `tests/generated.rs` keeps them true.
 #[allow(missing_docs, clippy::all, unreachable_pub)]

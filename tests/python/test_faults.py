@@ -167,6 +167,43 @@ def test_who_waits_for_a_gateway_that_is_gone_is_told_before_it_is_an_error(data
             process.wait()
 
 
+RANK = """
+import sys, penstock
+address, rank = sys.argv[1:]
+feed = dict(dataset="d", batch_size=64, shuffle="blocks", lanes=16, world_size=2, rank=int(rank), memory="4MiB", name="mine")
+with penstock.feed(address, **feed) as feed:
+    for batch in feed:
+        print("feeds", flush=True)
+        sys.stdin.readline()
+"""
+
+
+def test_a_rank_for_which_a_gateway_has_no_memory_is_told_why_at_once(tmp_path, binary):
+    """Two ranks, one of which finds room: what a trainer reads that waits for the other at every step."""
+    rows = np.random.default_rng(3).integers(0, 256, (8192, 8192), np.uint8)
+    table = pa.table({"x": pa.array([row.tobytes() for row in rows], pa.binary())})
+    pq.write_table(table, tmp_path / "part.parquet", row_group_size=256)
+    serve = [binary, "gateway", "--listen", "127.0.0.1:0", "--dataset", f"d={tmp_path}", "--memory", "96MiB"]
+    gateway = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    address = gateway.stdout.readline().removeprefix("listening on ").strip()
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    ranks = [subprocess.Popen([sys.executable, "-c", RANK, address, "0"], **pipes)]
+    try:
+        assert any(re.search("2 ranks of 1 gateway.* do not find room at once", line) for line in ranks[0].stderr)
+        assert ranks[0].stdout.readline() == "feeds\n"
+        ranks.append(subprocess.Popen([sys.executable, "-c", RANK, address, "1"], **pipes))
+        assert any(re.search("2 ranks of 1 gateway.* do not find room at once", line) for line in ranks[1].stderr)
+        told = rf"penstock: feed 'mine': gateway {address}.*: the stream waits for memory: it needs \d+ MiB, .*--memory \d+MiB"
+        assert any(re.search(told, line) for line in ranks[1].stderr)
+        # It is only waiting: what is left free is its.
+        ranks[0].kill()
+        assert ranks[1].stdout.readline() == "feeds\n"
+    finally:
+        for process in (gateway, *ranks):
+            process.kill()
+            process.wait()
+
+
 @pytest.fixture
 def limited(tmp_path, binary):
     """Starts sidecars in a control group that may hold so many bytes."""

@@ -229,6 +229,7 @@ impl FlightService for Fake {
             mixture: Vec::new(),
             vocabularies: std::collections::BTreeMap::new(),
             nulls: std::collections::BTreeMap::new(),
+            warnings: vec![],
         };
         let mut endpoint = FlightEndpoint::new().with_ticket(Ticket::new(command));
         for location in self.locations.lock().unwrap().iter() {

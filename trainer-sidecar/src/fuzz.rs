@@ -51,6 +51,7 @@ fn fuzz_subscriptions() {
         mixture: vec![],
         vocabularies: std::collections::BTreeMap::new(),
         nulls: std::collections::BTreeMap::new(),
+        warnings: vec![],
     };
     let info = FlightInfo::new()
         .try_with_schema(&Schema::new(fields))

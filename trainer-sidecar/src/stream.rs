@@ -146,8 +146,10 @@ impl Stream {
         let State::Reading(incoming) = &mut self.state else { return Ok(None) };
         let deadlines = self.link.deadlines;
         loop {
+            let why = incoming.waits_for().map(str::to_owned);
             let next = timeout(deadlines.stall, incoming.next());
-            let message = self.gateways.waiting(next).await.map_err(|_| silent(deadlines))??;
+            let message =
+                self.gateways.waiting_for(why.as_deref(), next).await.map_err(|_| silent(deadlines))??;
             let Some(message) = message else { return Err(self.position.broken("stopped")) };
             let Message { header, metadata, body, memory, .. } = message;
             let decoded = if self.request.compression.is_some() {

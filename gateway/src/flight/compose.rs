@@ -4,14 +4,17 @@
 //! lane were decoded here, before another gateway is asked for any, so that whatever becomes of the others the
 //! stream needs no more than it has. What comes from them takes the place of what decoding would hold.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use penstock_proto::{Error, FeedRequest, Pull, Rank, Ticket, WorldSize};
 use prost::Message as _;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Gateway;
+use super::memory::bytes_of;
 use super::metrics::StreamMetrics;
 use super::resolve::Resolved;
 use super::served::Served;
@@ -26,18 +29,34 @@ const LEAST_PULLED_BYTES: u64 = 16 << 10;
 const PULLED_MESSAGES: u64 = 3;
 /// HTTP/2 lets no less be on its way.
 const LEAST_WINDOW_BYTES: u64 = 64 << 10;
+/// A stream that ends gives back its memory within this; who waits longer is told so.
+const BEFORE_SAYING: Duration = Duration::from_millis(200);
 
 impl Gateway {
     /// Leases what a rank's stream needs, so that `spare` bytes beside it are left as far as may be, and sends for the
-    /// lanes that others own.
-    pub(super) async fn compose(&self, served: Served, rank: Rank, spare: u64) -> Result<Work, Error> {
+    /// lanes that others own. If it has to wait for memory, `waits` hears why first.
+    pub(super) async fn compose(
+        &self,
+        served: Served,
+        rank: Rank,
+        spare: u64,
+        waits: impl FnOnce(String) -> Result<(), Error>,
+    ) -> Result<Work, Error> {
         let part_bytes = self.config.part_bytes;
         let needs = served.needs(rank, part_bytes)?;
-        let bytes = needs.iter().map(|need| need.bytes).fold(0, u64::saturating_add);
+        self.check_needs(&needs, &served.request().feed.dataset)?;
+        let bytes = bytes_of(&needs);
         if bytes > self.budget.total() - self.budget.leased() {
             self.lent.take_back();
         }
-        let shares = Share::lease(&self.budget, &needs, spare, self.config.patience).await?;
+        let mut leasing = pin!(Share::lease(&self.budget, &needs, spare, self.config.patience));
+        let shares = match timeout(BEFORE_SAYING, &mut leasing).await {
+            Ok(shares) => shares?,
+            Err(_) => {
+                waits(self.waits_for(&needs))?;
+                leasing.await?
+            }
+        };
         let pulled = match &served {
             Served::Dataset(resolved) => self.pull(resolved, rank, &needs[0])?,
             // Of a mixture every dataset is decoded here.

@@ -43,6 +43,8 @@ impl Gateway {
         for &rank in &ranks {
             rows = rows.saturating_add(served.rows_left(rank)?);
         }
+        let mut told = served.info();
+        told.warnings.extend(self.warn_of_lockstep(served));
         let expires_at = SystemTime::now() + self.config.ticket_life;
         let endpoints = ranks.iter().map(|&rank| self.endpoint(served, rank, expires_at, peer)).collect();
         let info = FlightInfo::new().try_with_schema(&served.schema()).map_err(|e| unwritable(&e))?;
@@ -53,7 +55,7 @@ impl Gateway {
             .with_total_bytes(signed(served.bytes_of(rows)))
             // Rows of several ranks belong side by side, not one rank after the other.
             .with_ordered(ranks.len() == 1)
-            .with_app_metadata(served.info().to_json()))
+            .with_app_metadata(told.to_json()))
     }
 
     pub(super) fn schema(served: &Served) -> Result<SchemaResult, Error> {

@@ -142,6 +142,7 @@ impl Mixed {
             mixture: self.components.iter().zip(self.plan.quotas().get()).map(told).collect(),
             vocabularies: BTreeMap::new(),
             nulls: BTreeMap::new(),
+            warnings: Vec::new(),
         }
     }
 

@@ -4,7 +4,8 @@
 //! than were foreseen, those counted that the socket has not taken yet; the stream waits for its reader,
 //! and gives up on one that holds up a gateway that leaves.
 
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use penstock_daemon::{Budget, Drain, Lease};
@@ -17,7 +18,18 @@ use crate::encode::Message;
 const HAND_OVER: Duration = Duration::from_secs(5);
 
 /// What the socket polls. Dropping it ends the stream behind it.
-pub(crate) struct Messages(mpsc::UnboundedReceiver<Result<Queued, Error>>);
+pub(crate) struct Messages(Way);
+
+enum Way {
+    Open(mpsc::UnboundedReceiver<Result<Queued, Error>>),
+    /// The stream is being opened.
+    Coming(Coming),
+    /// It was not.
+    Ended,
+}
+
+/// A stream that is being opened, for as long as it is polled.
+type Coming = Pin<Box<dyn Future<Output = Result<Messages, Error>> + Send>>;
 
 /// A message, and what was leased of the queue for it until the socket has taken it.
 pub(crate) struct Queued {
@@ -49,12 +61,29 @@ impl From<Error> for Unsent {
 /// A queue of so many bytes.
 pub(super) fn queue(bytes: u64, drain: Drain) -> (Sender, Messages) {
     let (sender, messages) = mpsc::unbounded_channel();
-    (Sender { queue: sender, room: Budget::new(bytes), drain }, Messages(messages))
+    (Sender { queue: sender, room: Budget::new(bytes), drain }, Messages(Way::Open(messages)))
 }
 
 impl Messages {
+    /// Those of a stream that is being opened, or the error that it is not.
+    pub(super) fn coming(opening: Coming) -> Self {
+        Self(Way::Coming(opening))
+    }
+
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Queued, Error>>> {
-        self.0.poll_recv(cx)
+        loop {
+            match &mut self.0 {
+                Way::Open(messages) => return messages.poll_recv(cx),
+                Way::Ended => return Poll::Ready(None),
+                Way::Coming(opening) => match ready!(opening.as_mut().poll(cx)) {
+                    Ok(opened) => *self = opened,
+                    Err(error) => {
+                        self.0 = Way::Ended;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                },
+            }
+        }
     }
 }
 

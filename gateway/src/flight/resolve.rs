@@ -141,6 +141,7 @@ impl Resolved {
             mixture: Vec::new(),
             vocabularies: vocabularies.map(|(name, known)| (name.clone(), known.texts().to_vec())).collect(),
             nulls: self.planned.nulls(),
+            warnings: Vec::new(),
         }
     }
 }

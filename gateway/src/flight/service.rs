@@ -13,11 +13,14 @@ use arrow_flight::{
 use futures::FutureExt as _;
 use futures::stream::{BoxStream, Iter};
 use hyper::body::Incoming;
+use penstock_proto::waiting::say_waiting;
 use penstock_proto::{Code, Error};
+use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::body::{Beside, Body, answer};
 use super::lend::{Lender, Opened};
+use super::queue::Messages;
 use super::{Gateway, Peer, action};
 use crate::read::{Panicked, Room};
 
@@ -59,9 +62,14 @@ impl Lender for Answers {
 
     async fn open(&self, ticket: &[u8]) -> Result<Opened<Room>, Error> {
         self.gateway.serving()?;
-        let opened = AssertUnwindSafe(self.gateway.open_to_lend(ticket)).catch_unwind().await;
-        opened.unwrap_or_else(|panic| Err(Error::chain(Code::Internal, &Panicked::of(panic.as_ref()))))
+        unwound(self.gateway.open_to_lend(ticket)).await
     }
+}
+
+/// What falls over fails.
+async fn unwound<T>(opening: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let opened = AssertUnwindSafe(opening).catch_unwind().await;
+    opened.unwrap_or_else(|panic| Err(Error::chain(Code::Internal, &Panicked::of(panic.as_ref()))))
 }
 
 /// A request that falls over is refused, and takes no other of its connection with it.
@@ -119,6 +127,7 @@ impl FlightService for Service {
         let peer = peer(&request);
         let descriptor = request.into_inner();
         let served = self.0.look_up(&descriptor).await?;
+        self.0.check_room(&served)?;
         served.look_for_nulls().await;
         Ok(Response::new(self.0.info(&served, descriptor, peer)?))
     }
@@ -130,7 +139,25 @@ impl FlightService for Service {
 
     async fn do_get(&self, request: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
         self.0.serving()?;
-        Ok(answer(self.0.open(&request.into_inner().ticket).await?))
+        let (gateway, ticket) = (Arc::clone(&self.0), request.into_inner().ticket);
+        let (say, said) = oneshot::channel();
+        let opening = async move {
+            let waits = |why: String| {
+                // Nobody hears it who is not there any more.
+                let _unheard = say.send(why);
+            };
+            unwound(gateway.open(&ticket, waits)).await
+        };
+        let mut opening = Box::pin(opening);
+        tokio::select! {
+            biased;
+            opened = &mut opening => Ok(answer(opened?)),
+            Ok(why) = said => {
+                let mut answer = answer(Messages::coming(opening));
+                say_waiting(answer.metadata_mut(), &why);
+                Ok(answer)
+            }
+        }
     }
 
     async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {

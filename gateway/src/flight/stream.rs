@@ -27,13 +27,18 @@ const WORTH_BYTES: u64 = 64 << 10;
 const AT_ONCE: u64 = 16;
 
 impl Gateway {
-    /// Opens the stream that a ticket stands for.
-    pub(super) async fn open(&self, ticket: &[u8]) -> Result<Messages, Error> {
-        self.open_beside(ticket, |_, _| Ok(0), |_, _| Ok(())).await.map(|(messages, ())| messages)
+    /// Opens the stream that a ticket stands for. If it has to wait for memory, `waits` hears why.
+    pub(super) async fn open(&self, ticket: &[u8], waits: impl FnOnce(String)) -> Result<Messages, Error> {
+        let waits = |why| {
+            waits(why);
+            Ok(())
+        };
+        self.open_beside(ticket, waits, |_, _| Ok(0), |_, _| Ok(())).await.map(|(messages, ())| messages)
     }
 
     /// Opens the stream that a ticket stands for, and takes room for its parts to be lent: for a whole step and those
-    /// that come meanwhile, since a reader may want all of a step before it gives back what it has, or for a few parts.
+    /// that come meanwhile, since a reader may want all of a step before it gives back what it has, or for a few parts. A
+    /// stream that has to wait for memory has none to lend.
     pub(super) async fn open_to_lend(&self, ticket: &[u8]) -> Result<Opened<Room>, Error> {
         let part_bytes = self.config.part_bytes;
         let least = part_bytes.saturating_mul(PARTS);
@@ -52,7 +57,8 @@ impl Gateway {
                 Error::new(Code::Busy, message)
             })
         };
-        let (messages, (bytes, room)) = self.open_beside(ticket, wanted, lease).await?;
+        let waits = |why| Err(Error::new(Code::Busy, why));
+        let (messages, (bytes, room)) = self.open_beside(ticket, waits, wanted, lease).await?;
         Ok(Opened { messages, bytes, room })
     }
 
@@ -60,6 +66,7 @@ impl Gateway {
     async fn open_beside<T>(
         &self,
         ticket: &[u8],
+        waits: impl FnOnce(String) -> Result<(), Error>,
         spare: impl FnOnce(&Served, Rank) -> Result<u64, Error>,
         beside: impl FnOnce(&mut Work, u64) -> Result<T, Error>,
     ) -> Result<(Messages, T), Error> {
@@ -77,7 +84,7 @@ impl Gateway {
         }
         let spare = spare(&served, rank)?;
         let mut work = match &opened.pull {
-            None => self.compose(served, rank, spare).await?,
+            None => self.compose(served, rank, spare, waits).await?,
             Some(pull) => self.lend(served, rank, pull)?,
         };
         let beside = beside(&mut work, spare)?;

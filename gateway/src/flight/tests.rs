@@ -10,6 +10,7 @@ mod filters;
 mod fleet;
 mod foreign;
 mod lent;
+mod memory;
 mod mixtures;
 
 use std::collections::BTreeMap;

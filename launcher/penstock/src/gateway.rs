@@ -60,7 +60,7 @@ pub(crate) struct Args {
     ticket_key_file: Option<PathBuf>,
 
     /// What all streams together may hold, and what was decoded for them [default: 1536MiB].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, env = "PENSTOCK_GATEWAY_MEMORY", value_name = "SIZE")]
     memory: Option<String>,
 
     /// How much of --memory keeps decoded blocks for other trainers and later epochs while no stream wants it; 0

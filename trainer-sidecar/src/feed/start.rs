@@ -50,6 +50,7 @@ impl Start {
         let link = Link { deadlines, window: size::window(memory), trust };
         let subscription = gateways.subscribe(&link, &request.feed).await?;
         check_steps(&request, &subscription)?;
+        gateways.pass_on(&subscription.info.warnings);
         gateways.set_patience(request.patience.unwrap_or(house.deadlines.give_up));
         gateways.learn(&subscription.locations);
         gateways.spread(request.rank.get());

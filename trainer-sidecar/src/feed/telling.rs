@@ -10,8 +10,8 @@ use super::House;
 use super::connection::Connection;
 use crate::subscribe::Notices;
 
-/// Tells the trainer of the feed `name` what is to be told of gateways while it waits, once and then sparsely. Runs until it
-/// is dropped.
+/// Tells the trainer of the feed `name` what is to be told of gateways while it waits, once and then sparsely, and at once what
+/// they warn of. Runs until it is dropped.
 ///
 /// # Errors
 /// The connection broke.
@@ -22,11 +22,19 @@ pub(super) async fn tell(
     notices: &Notices,
     is_awaited: impl Fn() -> bool,
 ) -> io::Result<Infallible> {
-    let mut heard = notices.listen();
+    let (mut heard, mut warned) = (notices.listen(), notices.listen_for_warnings());
     loop {
-        if heard.changed().await.is_err() {
-            // Nobody is left who could say anything.
-            return std::future::pending().await;
+        // `notices` is here: somebody is left who could say something.
+        tokio::select! {
+            biased;
+            Ok(()) = warned.changed() => {
+                let text = format!("feed '{name}': {}", *warned.borrow_and_update());
+                tracing::warn!(text, "a gateway warns");
+                connection.send(&ToTrainer::Notice { text }, None).await?;
+                continue;
+            }
+            Ok(()) = heard.changed() => {}
+            else => return std::future::pending().await,
         }
         let text = format!("feed '{name}': {}", *heard.borrow_and_update());
         if !is_awaited() {

@@ -46,7 +46,19 @@ impl Gateways {
 
     /// Waits for the one whose turn it is, and says so if that lasts.
     pub(crate) async fn waiting<T>(&self, answer: impl Future<Output = T>) -> T {
-        self.notices.waiting(self.current(), self.tell, answer).await
+        self.waiting_for(None, answer).await
+    }
+
+    /// The same, where it says itself what for.
+    pub(crate) async fn waiting_for<T>(&self, why: Option<&str>, answer: impl Future<Output = T>) -> T {
+        self.notices.waiting(self.current(), why, self.tell, answer).await
+    }
+
+    /// Passes on what gateways say of the feed.
+    pub(crate) fn pass_on(&self, said: &[String]) {
+        if !said.is_empty() {
+            self.notices.warn(said.join("; "));
+        }
     }
 
     /// Whose turn it is.
@@ -229,6 +241,19 @@ mod tests {
         assert_eq!((answer, heard.has_changed().unwrap()), ((), false));
         gateways.waiting(tokio::time::sleep(Duration::from_secs(7))).await;
         assert_eq!(*heard.borrow(), "gateway grpc://h:1 has been silent for 6s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gateway_that_says_why_is_told_of_at_once_and_while_it_lasts() {
+        let notices = Notices::default();
+        let gateways = gateways(1).telling(notices.clone(), Duration::from_secs(3));
+        let mut heard = notices.listen();
+        let answer = async {
+            assert_eq!(*heard.borrow_and_update(), "gateway grpc://h:1: memory is short");
+            tokio::time::sleep(Duration::from_secs(4)).await;
+        };
+        gateways.waiting_for(Some("memory is short"), answer).await;
+        assert_eq!(*notices.listen().borrow(), "gateway grpc://h:1, for 3s: memory is short");
     }
 
     #[tokio::test(start_paused = true)]

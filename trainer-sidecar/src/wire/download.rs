@@ -84,6 +84,11 @@ impl Download {
         Ok(download)
     }
 
+    /// What the gateway says that the next message waits for.
+    pub(crate) fn waits_for(&self) -> Option<&str> {
+        self.receiver.waits_for()
+    }
+
     /// The next message; `None` when the gateway has said that the call is complete.
     ///
     /// # Errors

@@ -24,6 +24,14 @@ impl Incoming {
         }
     }
 
+    /// What the gateway says that the next message waits for. What has to wait is not lent.
+    pub(crate) fn waits_for(&self) -> Option<&str> {
+        match self {
+            Self::Http(download) => download.waits_for(),
+            Self::Lent(_) => None,
+        }
+    }
+
     /// The last message was the last one of its step.
     pub(crate) fn step_done(&self) {
         match self {

@@ -23,6 +23,8 @@ pub(super) struct Receiver {
     /// Whether the peer has said its settings, which must come first.
     greeted: bool,
     answer: Answer,
+    /// What the gateway said that the first message waits for.
+    waits_for: Option<String>,
     block: Option<control::Block>,
     inbound: Inbound,
     envelope: Envelope,
@@ -66,6 +68,7 @@ impl Receiver {
             at: START,
             greeted: false,
             answer: Answer::Awaited,
+            waits_for: None,
             block: None,
             inbound: Inbound::new(window),
             envelope: Envelope::new(rooms),
@@ -81,6 +84,11 @@ impl Receiver {
         self.answer == Answer::Begun
     }
 
+    /// What the gateway says that the next message waits for.
+    pub(super) fn waits_for(&self) -> Option<&str> {
+        self.waits_for.as_deref()
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
@@ -88,6 +96,7 @@ impl Receiver {
     /// The next message that is whole.
     pub(super) fn message(&mut self) -> Option<Message> {
         let message = self.messages.pop_front()?;
+        self.waits_for = None;
         self.queued -= message.length;
         Some(message)
     }

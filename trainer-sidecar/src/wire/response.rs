@@ -1,6 +1,7 @@
 //! The header blocks of an answer: what they mean in HTTP, then in gRPC, then to us.
 
 use http::HeaderMap;
+use penstock_proto::waiting::WAITING_HEADER;
 use penstock_proto::{Code, Error};
 use tonic::Status;
 
@@ -23,7 +24,8 @@ pub(super) enum Answer {
 pub(super) enum Said {
     /// That the answer is still to come.
     Nothing,
-    Begun,
+    /// That data may come; and what it waits for, if that is said.
+    Begun(Option<String>),
     /// How the call ended.
     Ended(Result<(), Error>),
 }
@@ -43,7 +45,8 @@ impl Answer {
                 }
                 is_flight(&map)?;
                 *self = Self::Begun;
-                Ok(Said::Begun)
+                let waits_for = map.get(WAITING_HEADER).and_then(|why| why.to_str().ok());
+                Ok(Said::Begun(waits_for.map(str::to_owned)))
             }
             (Self::Begun, None, true) => {
                 let call = grpc_status(map).flatten();
@@ -117,10 +120,17 @@ mod tests {
         let mut answer = Answer::Awaited;
         assert_eq!(answer.take(fields(Some(103), &[]), false), Ok(Said::Nothing));
         let head = [("content-type", "application/grpc+proto"), ("grpc-encoding", "identity")];
-        assert_eq!(answer.take(fields(Some(200), &head), false), Ok(Said::Begun));
+        assert_eq!(answer.take(fields(Some(200), &head), false), Ok(Said::Begun(None)));
         assert!(answer.take(fields(Some(200), &head), false).is_err());
         assert_eq!(trailers(&[("grpc-status", "0")]), Ok(Said::Ended(Ok(()))));
         assert!(Answer::Begun.take(fields(None, &[]), false).is_err());
+    }
+
+    #[test]
+    fn what_an_answer_waits_for_is_heard() {
+        let head = [("content-type", "application/grpc"), (WAITING_HEADER, "memory: 3 of 4 MiB are held")];
+        let said = Answer::Awaited.take(fields(Some(200), &head), false);
+        assert_eq!(said, Ok(Said::Begun(Some("memory: 3 of 4 MiB are held".to_owned()))));
     }
 
     #[test]

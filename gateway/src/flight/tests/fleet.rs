@@ -188,7 +188,7 @@ async fn a_stranger_a_full_gateway_and_one_that_leaves_are_done_without() {
 }
 
 /// Bytes that a stream of a whole feed leases.
-async fn leased(stage: &Stage, feed: &str) -> u64 {
+pub(super) async fn leased(stage: &Stage, feed: &str) -> u64 {
     let stores = Stores::new(stage.config.hdfs.clone());
     let budget = Budget::new(1 << 20);
     let footers = FooterMemory::new(&budget, LONG);

@@ -85,7 +85,8 @@ impl Receiver {
             return Ok(());
         }
         match self.answer.take(fields::decode(&block.bytes)?, block.ends_stream)? {
-            Said::Nothing | Said::Begun => {}
+            Said::Nothing => {}
+            Said::Begun(waits_for) => self.waits_for = waits_for,
             Said::Ended(Ok(())) if !self.envelope.is_between() => {
                 return Err(Fault::Foreign("the stream ends inside a message"));
             }
