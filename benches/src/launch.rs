@@ -1,6 +1,8 @@
 //! Launching: how soon all tasks of a job run, and what its processes cost while nothing happens.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -73,10 +75,9 @@ fn starts() -> Result<Vec<Line>> {
 }
 
 fn program(place: &Path, name: &str, body: &str) -> Result<PathBuf> {
-    use std::os::unix::fs::PermissionsExt as _;
     let path = place.join(name);
     std::fs::write(&path, body)?;
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755))?;
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
     Ok(path)
 }
 
