@@ -10,16 +10,20 @@ use std::time::Duration;
 
 use crate::topology::Role;
 
+mod arg_style;
 mod draft;
 mod duration;
 mod file;
 mod program;
 mod role_spec;
+mod wiring;
 
+pub use arg_style::ArgStyle;
 pub use draft::Draft;
 pub use duration::{BadDuration, parse_duration};
 pub use program::Program;
 pub use role_spec::{Resources, RoleDraft, RoleSpec};
+pub use wiring::{WiringDraft, WiringSpec};
 
 /// After SIGTERM, when nothing else was said.
 const GRACE: Duration = Duration::from_secs(10);
@@ -65,6 +69,7 @@ pub struct Job {
     pub start_timeout: Option<Duration>,
     /// How long the job may run; absent: for ever.
     pub timeout: Option<Duration>,
+    pub wiring: WiringSpec,
     /// For all tasks, over what the launcher itself sets.
     pub env: BTreeMap<String, String>,
     /// Where roles differ from the rest, and those that TensorFlow does not know.
@@ -125,6 +130,30 @@ pub enum JobError {
     PolicyRole(String),
     #[error("{0:?} is no restart policy: write Never, OnFailure, ExitCode or Always, e.g. worker=OnFailure")]
     Policy(String),
+    #[error("{0:?} is no style of arguments: write tf1, tf1-dashes, ps-host or none")]
+    ArgStyle(String),
+    #[error(
+        "--ports names {ports} ports and {tasks} tasks have one: name one each, those of parameter servers first, then chief, workers and others"
+    )]
+    Ports { ports: usize, tasks: usize },
+    #[error("--ports names {0} twice, and no two tasks can listen on one port")]
+    PortTwice(u16),
+    #[error(
+        "--arg-style ps-host tells one parameter server's port, and workers count on from it: give --num-ps 1 and --ports, e.g. --ports 2222,2223 for one worker"
+    )]
+    PsHost,
+    #[error(
+        "--arg-style tells of parameter servers and workers only: leave --chief out, worker 0 is the chief"
+    )]
+    ArgStyleChief,
+    #[error(
+        "--map-fun {0} needs a script that has this function: penstock run --map-fun {0} SCRIPT.py ARGS…"
+    )]
+    MapFun(String),
+    #[error(
+        "an argument says {{input:{0}}}, and there is no such input: add --input {0}=URI, or write {{{{input:{0}}}}} if it is no placeholder"
+    )]
+    NoSuchInput(String),
     #[error(transparent)]
     Duration(#[from] BadDuration),
     #[error("cannot read the job file {path}: {reason}")]
@@ -168,7 +197,7 @@ impl Job {
             return Err(JobError::InputName(bad.clone()));
         }
         let default = Grace::default();
-        Ok(Self {
+        let job = Self {
             name,
             program,
             args: draft.args.unwrap_or_default(),
@@ -192,9 +221,12 @@ impl Job {
             start_timeout: Some(draft.start_timeout.unwrap_or(START_TIMEOUT))
                 .filter(|length| !length.is_zero()),
             timeout: draft.timeout.filter(|length| !length.is_zero()),
+            wiring: draft.wiring.resolve(),
             env: draft.env,
             roles: draft.roles.into_iter().map(|(role, draft)| (role, draft.resolve())).collect(),
-        })
+        };
+        wiring::check(&job)?;
+        Ok(job)
     }
 }
 

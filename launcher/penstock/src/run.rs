@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use penstock_launcher::backend::local::{self, Setup};
-use penstock_launcher::job::{Draft, Job, Program, parse_duration};
+use penstock_launcher::job::{Draft, Job, Program, WiringDraft, parse_duration};
 use penstock_launcher::terminal::{self, Terminal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -97,6 +97,29 @@ pub(crate) struct Args {
     /// How long the job may run; it fails with code 124 then [default: for ever].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
+
+    /// Put flags that tell who a task is behind its arguments: tf1 (--job_name= --task_index= --ps_hosts=
+    /// --worker_hosts=), tf1-dashes (the same with dashes) or ps-host (--job-name= --task-index= --ps-host= --port=
+    /// --worker-host …).
+    #[arg(long, alias = "arg_style", value_name = "STYLE")]
+    arg_style: Option<String>,
+
+    /// The ports of the cluster's members, parameter servers first, for scripts that have them written down
+    /// [default: any that are free].
+    #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
+    ports: Option<Vec<u16>>,
+
+    /// Hold no port once its task is started, for servers that cannot bind beside the holder.
+    #[arg(long, alias = "release_ports", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    release_ports: Option<bool>,
+
+    /// Let `import tensorflow` be TensorFlow 1's API, for scripts that were written for it.
+    #[arg(long, alias = "tf1_compat", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    tf1_compat: Option<bool>,
+
+    /// Call this function of the script, FUNCTION(args, ctx), as TensorFlowOnSpark does, in place of running it.
+    #[arg(long, alias = "map_fun", value_name = "FUNCTION")]
+    map_fun: Option<String>,
 
     /// Set a variable for all tasks. May be given again.
     #[arg(long, value_name = "NAME=VALUE")]
@@ -189,8 +212,18 @@ pub(crate) fn resolve(args: Args) -> anyhow::Result<Job> {
         max_restarts: args.max_restarts,
         start_timeout: args.start_timeout,
         timeout: args.timeout,
+        wiring: WiringDraft {
+            arg_style: None,
+            ports: args.ports,
+            release_ports: args.release_ports,
+            tf1_compat: args.tf1_compat,
+            map_fun: args.map_fun,
+        },
         ..Draft::default()
     };
+    if let Some(style) = &args.arg_style {
+        flags.wiring.set_arg_style(style)?;
+    }
     for input in &args.input {
         flags.add_input(input)?;
     }

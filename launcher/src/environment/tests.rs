@@ -1,5 +1,5 @@
 use super::*;
-use crate::job::{Draft, Job, Program};
+use crate::job::{Draft, Job, Program, RoleDraft};
 use crate::topology::Role;
 
 const WORKERS: [TaskId; 2] =
@@ -22,6 +22,8 @@ fn check(task: TaskId, fed: bool, expected: &str) {
         run_dir: "/run/one".into(),
         logdir: "/run/one/events".into(),
         no_proxy: Some("intra.net".into()),
+        master: Some("127.0.0.1:7002".into()),
+        attempts: [(WORKERS[1], 2)].into(),
         ..Wiring::default()
     };
     if fed {
@@ -39,11 +41,22 @@ fn check(task: TaskId, fed: bool, expected: &str) {
 }
 
 #[test]
-fn a_fed_worker_knows_its_peers_and_its_sidecar() {
+fn a_fed_worker_knows_its_peers_and_its_sidecar_in_every_dialect() {
     check(
         WORKERS[1],
         true,
         r#"
+ATTEMPT_NUMBER=2
+CLUSTER_SPEC={"worker":["127.0.0.1:7000","127.0.0.1:7001"]}
+DISTRIBUTED_MODE=GANG
+GROUP_RANK=0
+INIT_METHOD=tcp://127.0.0.1:7002
+IS_CHIEF=false
+JOB_NAME=worker
+LOCAL_RANK=1
+LOCAL_WORLD_SIZE=2
+MASTER_ADDR=127.0.0.1
+MASTER_PORT=7002
 NO_PROXY=intra.net,127.0.0.1,localhost
 PENSTOCK_DATASETS=test,train
 PENSTOCK_GATEWAYS=grpc://127.0.0.1:9000
@@ -54,8 +67,16 @@ PENSTOCK_RUN_DIR=/run/one
 PENSTOCK_SIDECAR=/run/one/w1.sock
 PENSTOCK_WORLD_SIZE=2
 PYTHONUNBUFFERED=1
+RANK=1
+TASK_INDEX=1
+TASK_NUM=2
+TF_CLUSTER_DEF={"worker":["127.0.0.1:7000","127.0.0.1:7001"]}
 TF_CONFIG={"cluster":{"worker":["127.0.0.1:7000","127.0.0.1:7001"]},"task":{"index":1,"type":"worker"}}
 TF_GRPC_REUSE_PORT=true
+TF_INDEX=1
+TF_ROLE=worker
+WORLD=2
+WORLD_SIZE=2
 no_proxy=intra.net,127.0.0.1,localhost
 "#,
     );
@@ -67,6 +88,11 @@ fn the_evaluator_is_in_nobodys_cluster_not_even_its_own() {
         EVALUATOR,
         false,
         r#"
+ATTEMPT_NUMBER=0
+CLUSTER_SPEC={"worker":["127.0.0.1:7000","127.0.0.1:7001"]}
+DISTRIBUTED_MODE=GANG
+IS_CHIEF=false
+JOB_NAME=evaluator
 NO_PROXY=intra.net,127.0.0.1,localhost
 PENSTOCK_LOGDIR=/run/one/events
 PENSTOCK_RANK=0
@@ -74,15 +100,20 @@ PENSTOCK_REPLICA=0
 PENSTOCK_RUN_DIR=/run/one
 PENSTOCK_WORLD_SIZE=1
 PYTHONUNBUFFERED=1
+TASK_INDEX=0
+TASK_NUM=1
+TF_CLUSTER_DEF={"worker":["127.0.0.1:7000","127.0.0.1:7001"]}
 TF_CONFIG={"cluster":{"worker":["127.0.0.1:7000","127.0.0.1:7001"]},"task":{"index":0,"type":"evaluator"}}
 TF_GRPC_REUSE_PORT=true
+TF_INDEX=0
+TF_ROLE=evaluator
 no_proxy=intra.net,127.0.0.1,localhost
 "#,
     );
 }
 
 #[test]
-fn tensorboard_is_no_task_of_tensorflow() {
+fn tensorboard_is_nobodys_peer() {
     check(
         TaskId { role: Role::TensorBoard, index: 0 },
         true,
@@ -121,4 +152,51 @@ fn a_chief_knows_workers_and_parameter_servers_and_no_evaluator() {
     }
     assert!(!of(Role::Ps).contains_key("PENSTOCK_RANK"));
     assert_eq!(of(Role::Chief)["PENSTOCK_WORLD_SIZE"], "1");
+    assert_eq!(of(Role::Chief)["IS_CHIEF"], "true");
+    assert_eq!(of(Role::Worker)["IS_CHIEF"], "false");
+    assert!(!of(Role::Chief).contains_key("RANK"), "it coordinates, and does not train");
+}
+
+#[test]
+fn a_role_of_the_jobs_own_is_reached_by_all_and_unknown_to_tensorflow() {
+    let other = Role::from_name("dispatcher").unwrap();
+    let job = Job::resolve(Draft {
+        program: Some(Program::Script("a.py".into())),
+        roles: [(other, RoleDraft { replicas: Some(1), ..RoleDraft::default() })].into(),
+        ..Draft::default()
+    })
+    .unwrap();
+    let topology = Topology::new(&job);
+    let addresses = topology.addressed().map(|id| (id, format!("{}:1", id.role.name()))).collect();
+    let wiring = Wiring { addresses, master: Some("host:2".into()), ..Wiring::default() };
+    let of = |role: Role| {
+        let task = topology.tasks.iter().find(|task| task.id.role == role).unwrap();
+        variables(&job, task, &topology, &wiring)
+    };
+    let spec = r#"{"dispatcher":["dispatcher:1"],"worker":["worker:1"]}"#;
+    assert_eq!(of(Role::Worker)["CLUSTER_SPEC"], spec);
+    assert_eq!(of(other)["CLUSTER_SPEC"], spec);
+    assert_eq!(of(Role::Worker)["TF_CLUSTER_DEF"], r#"{"worker":["worker:1"]}"#);
+    for absent in ["TF_CONFIG", "TF_ROLE", "RANK", "TF_GRPC_REUSE_PORT"] {
+        assert!(!of(other).contains_key(absent), "{absent}");
+    }
+    assert_eq!(of(other)["no_proxy"], "127.0.0.1,localhost,worker,dispatcher");
+}
+
+#[test]
+fn modules_of_ours_come_before_whatever_else_python_is_told_of() {
+    let path = |draft: Draft| {
+        let job = Job::resolve(Draft { program: Some(Program::Script("a.py".into())), ..draft }).unwrap();
+        let topology = Topology::new(&job);
+        let wiring = Wiring {
+            python_path: Some("/src:/a/lib/python3.9/site-packages".into()),
+            shims: vec!["/run/shims".into()],
+            ..Wiring::default()
+        };
+        variables(&job, &topology.tasks[0], &topology, &wiring)["PYTHONPATH"].clone()
+    };
+    assert_eq!(path(Draft::default()), "/run/shims:/src:/a/lib/python3.9/site-packages");
+    assert_eq!(path(Draft { python: Some("/b/bin/python".into()), ..Draft::default() }), "/run/shims:/src");
+    let named = [("PYTHONPATH".to_owned(), "/named".to_owned())].into();
+    assert_eq!(path(Draft { env: named, ..Draft::default() }), "/run/shims:/named");
 }

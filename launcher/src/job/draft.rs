@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{JobError, Program, RoleDraft, file};
+use super::{JobError, Program, RoleDraft, WiringDraft, file};
 use crate::topology::{RestartPolicy, Role};
 
 /// A job with gaps.
@@ -32,6 +32,7 @@ pub struct Draft {
     pub start_timeout: Option<Duration>,
     /// Zero: for ever.
     pub timeout: Option<Duration>,
+    pub wiring: WiringDraft,
     /// For all tasks.
     pub env: BTreeMap<String, String>,
     pub roles: BTreeMap<Role, RoleDraft>,
@@ -82,6 +83,7 @@ impl Draft {
             max_restarts: self.max_restarts.or(below.max_restarts),
             start_timeout: self.start_timeout.or(below.start_timeout),
             timeout: self.timeout.or(below.timeout),
+            wiring: self.wiring.over(below.wiring),
             env,
             roles,
         }

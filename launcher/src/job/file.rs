@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Draft, Program, parse_duration};
+use super::{Draft, Program, WiringDraft, parse_duration};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -38,6 +38,15 @@ struct Raw {
     #[serde(alias = "start_timeout")]
     start_timeout: Option<String>,
     timeout: Option<String>,
+    #[serde(alias = "arg_style")]
+    arg_style: Option<String>,
+    ports: Option<Vec<u16>>,
+    #[serde(alias = "release_ports")]
+    release_ports: Option<bool>,
+    #[serde(alias = "tf1_compat")]
+    tf1_compat: Option<bool>,
+    #[serde(alias = "map_fun")]
+    map_fun: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(default, alias = "restart_policies")]
@@ -71,9 +80,19 @@ pub(super) fn parse(text: &str, base: &Path) -> Result<Draft, String> {
         max_restarts: raw.max_restarts,
         start_timeout: length(raw.start_timeout)?,
         timeout: length(raw.timeout)?,
+        wiring: WiringDraft {
+            arg_style: None,
+            ports: raw.ports,
+            release_ports: raw.release_ports,
+            tf1_compat: raw.tf1_compat,
+            map_fun: raw.map_fun,
+        },
         env: raw.env,
         roles: BTreeMap::new(),
     };
+    if let Some(style) = &raw.arg_style {
+        draft.wiring.set_arg_style(style).map_err(|error| error.to_string())?;
+    }
     for (role, policy) in raw.restart_policies {
         draft.add_restart_policy(&format!("{role}={policy}")).map_err(|error| error.to_string())?;
     }

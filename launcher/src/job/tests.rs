@@ -41,6 +41,10 @@ grace: 30s
 evaluatorGrace: 2m
 maxRestarts: 5
 restartPolicies: {worker: exitcode, Evaluator: Never}
+ports: [2222, 2223, 2224, 2225]
+releasePorts: true
+tf1Compat: true
+mapFun: main_fun
 env: {LR: '0.1'}
 startTimeout: 0
 timeout: 2h
@@ -70,6 +74,13 @@ timeout: 2h
         max_restarts: 5,
         start_timeout: None,
         timeout: Some(Duration::from_secs(7200)),
+        wiring: WiringSpec {
+            arg_style: ArgStyle::None,
+            ports: vec![2222, 2223, 2224, 2225],
+            release_ports: true,
+            tf1_compat: true,
+            map_fun: Some("main_fun".into()),
+        },
         env: [("LR".to_owned(), "0.1".to_owned())].into(),
         roles: [(Role::Worker, RestartPolicy::ExitCode), (Role::Evaluator, RestartPolicy::Never)]
             .map(|(role, policy)| {
@@ -130,6 +141,13 @@ fn what_cannot_work_is_refused_in_one_line() {
     check("script: a.py\ngrace: soon", "not a length of time");
     check("script: a.py\ninputs: {'a,b': x}", "not a dataset name");
     check("script: [", "line 1");
+    check("script: a.py\nports: [1, 2]", "--ports names 2 ports and 1 tasks have one");
+    check("script: a.py\nnumWorkers: 2\nports: [7, 7]", "names 7 twice");
+    check("script: a.py\nargStyle: tf3", "is no style of arguments");
+    check("script: a.py\nargStyle: tf1\nchief: true", "leave --chief out");
+    check("script: a.py\nargStyle: ps-host\nnumPs: 1", "and --ports, e.g. --ports 2222,2223");
+    check("script: a.py\nargStyle: ps-host\nnumPs: 1\nports: [2222, 2230]", "workers count on from it");
+    check("script: a.py\nargs: ['{input:tain}']\ninputs: {train: x}", "add --input tain=URI");
     check("script: a.py\nrestartPolicies: {2nd: Never}", "is no role");
     check("script: a.py\nrestartPolicies: {worker: Sometimes}", "is no restart policy");
     let mut flags = Draft::default();

@@ -29,6 +29,7 @@ pub(super) struct Spec {
     pub(super) program: PathBuf,
     pub(super) args: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
+    pub(super) not_inherited: &'static [&'static str],
     pub(super) log: PathBuf,
     /// Absent: the output is in the log only.
     pub(super) shown: Option<(Terminal, Prefix)>,
@@ -99,7 +100,7 @@ impl Process {
         command.arg("agent").arg(format!("--grace={}ms", spec.grace.as_millis()));
         command.arg("--").arg(&spec.program).args(&spec.args);
         // The launcher may itself run in a task of another job.
-        for name in environment::OWN {
+        for name in environment::never_inherited().chain(spec.not_inherited.iter().copied()) {
             command.env_remove(name);
         }
         // Logs differ, across runs too.

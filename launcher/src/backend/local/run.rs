@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::Setup;
 use super::alarms::{Alarm, Alarms};
 use super::logs::Journal;
-use super::ports::HeldPort;
+use super::ports::Ports;
 use super::process::{News, Process, What};
 use super::ready::Said;
 use super::rundir::RunDir;
@@ -40,7 +40,7 @@ pub(super) struct Run<'a> {
     /// In the order of their start; a place in it names a process.
     pub(super) members: Vec<Member>,
     /// Held until the run is dropped, for the life of every task and of those that follow it.
-    pub(super) ports: Vec<HeldPort>,
+    pub(super) ports: Ports,
     pub(super) wiring: Wiring,
     /// When a daemon that is awaited last said how far it is.
     pub(super) heard: Instant,
@@ -100,7 +100,7 @@ impl<'a> Run<'a> {
             news,
             tell,
             members: Vec::new(),
-            ports: Vec::new(),
+            ports: Ports::default(),
             wiring: Wiring::default(),
             heard: Instant::now(),
             started: Instant::now(),

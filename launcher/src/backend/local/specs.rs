@@ -9,7 +9,7 @@ use super::Setup;
 use super::process::Spec;
 use super::ready;
 use super::rundir::RunDir;
-use crate::environment::{Wiring, variables};
+use crate::environment::{Wiring, arguments, not_inherited, variables};
 use crate::job::Job;
 use crate::topology::{Role, Task, TaskId, Topology};
 
@@ -49,6 +49,7 @@ fn daemon(job: &Job, setup: &Setup, name: String, log: PathBuf, mut args: Vec<St
         program: setup.penstock.clone(),
         args,
         env: BTreeMap::from([(KEEPS.to_owned(), std::env::var(KEEPS).unwrap_or(KEEPS_MS.to_owned()))]),
+        not_inherited: &[],
         log,
         shown: None,
         wanted: Some(ready::of_daemon),
@@ -72,8 +73,8 @@ pub(super) fn task(
         (job.python.clone(), args.map(str::to_owned).to_vec())
     } else {
         let (program, own) = job.command(task.id.role);
-        let (program, mut args) = program.command_line(&job.python);
-        args.extend(own.iter().cloned());
+        let (program, mut args) = program.command_line(&job.python, job.wiring.map_fun.as_deref());
+        args.extend(arguments(job, own, task, topology, wiring));
         (program, args)
     };
     let name = task.id.to_string();
@@ -84,6 +85,7 @@ pub(super) fn task(
         program,
         args,
         env: variables(job, task, topology, wiring),
+        not_inherited: not_inherited(job),
         log: directory.log(&task.id.file_stem()),
         shown: (!board).then(|| (setup.terminal.clone(), prefix)),
         wanted: if board { Some(ready::of_tensorboard) } else { None },

@@ -6,11 +6,11 @@
 use tokio::time::Instant;
 
 use super::alarms::Alarm;
-use super::ports::HeldPort;
+use super::ports::Ports;
 use super::process::{Process, Spec};
 use super::run::{Happening, Kind, Member, Run};
-use super::specs;
-use crate::environment::Wiring;
+use super::{shims, specs};
+use crate::environment::{Wiring, first_trainer};
 use crate::report::human_duration;
 use crate::top::{DaemonKind, Entry, Roster};
 use crate::topology::{Task, TaskId};
@@ -24,18 +24,21 @@ impl Run<'_> {
             logdir: self.job.logdir.clone().unwrap_or_else(|| self.directory.path.join("tensorboard")),
             datasets: self.job.inputs.keys().cloned().collect(),
             no_proxy: std::env::var("no_proxy").or_else(|_| std::env::var("NO_PROXY")).ok(),
+            no_grpc_proxy: std::env::var("no_grpc_proxy").ok(),
+            python_path: std::env::var("PYTHONPATH").ok(),
+            shims: shims::write(self.job, &self.directory.path).map_err(not_started)?,
             ..Wiring::default()
         };
         self.announce();
+        self.ports = Ports::hold(self.job, self.topology).map_err(not_started)?;
+        let local = |port| format!("127.0.0.1:{port}");
+        self.wiring.addresses = self.ports.numbers().map(|(task, port)| (task, local(port))).collect();
+        self.wiring.master = self.ports.master().map(local);
         if !self.job.inputs.is_empty() {
             self.bring_up_feed().await?;
         }
-        for member in self.topology.addressed() {
-            let port = HeldPort::any().map_err(not_started)?;
-            self.wiring.addresses.insert(member, format!("127.0.0.1:{}", port.number));
-            self.ports.push(port);
-        }
         for task in &self.topology.tasks {
+            self.ports.starts(task.id, first_trainer(self.topology));
             self.start(Kind::Task(task.id), self.task_spec(task))?;
         }
         if let Some(allowed) = self.job.timeout {
@@ -93,6 +96,7 @@ impl Run<'_> {
 
     pub(super) fn restart_task(&mut self, id: TaskId) -> Result<(), Verdict> {
         let Some(task) = self.topology.tasks.iter().find(|task| task.id == id) else { return Ok(()) };
+        *self.wiring.attempts.entry(id).or_default() += 1;
         self.restart(Kind::Task(id), self.task_spec(task))?;
         self.watch.started(id);
         self.await_readiness();
