@@ -18,7 +18,7 @@ mod python_path;
 
 pub use arguments::arguments;
 pub(crate) use arguments::unknown_input;
-pub(crate) use dialects::first_trainer;
+pub(crate) use dialects::{chief, first_trainer};
 
 /// Hosts that must not be reached through a proxy.
 const LOCAL_HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
@@ -62,6 +62,8 @@ pub struct Wiring {
     pub no_grpc_proxy: Option<String>,
     /// `HOST:PORT` at which the trainers of a torch job meet.
     pub master: Option<String>,
+    /// A port of the chief's alone, for a TensorBoard that its script starts.
+    pub board_port: Option<u16>,
     /// How often each task was started before.
     pub attempts: BTreeMap<TaskId, u32>,
     /// The launcher's own `PYTHONPATH`.

@@ -7,7 +7,7 @@ use super::{Wiring, cluster};
 use crate::topology::{Role, Task, TaskId, Topology};
 
 /// What a launcher may inherit from another, and must not pass on.
-pub(super) const NAMES: [&str; 19] = [
+pub(super) const NAMES: [&str; 20] = [
     "JOB_NAME",
     "TASK_INDEX",
     "TASK_NUM",
@@ -15,6 +15,7 @@ pub(super) const NAMES: [&str; 19] = [
     "CLUSTER_SPEC",
     "ATTEMPT_NUMBER",
     "DISTRIBUTED_MODE",
+    "TB_PORT",
     "TF_CLUSTER_DEF",
     "TF_ROLE",
     "TF_INDEX",
@@ -34,16 +35,21 @@ type Variables = Vec<(&'static str, String)>;
 /// TonY's. Every task has a name and a number there, also those that TensorFlow does not know.
 pub(super) fn tony(task: TaskId, topology: &Topology, wiring: &Wiring) -> Variables {
     let of_role = topology.tasks.iter().filter(|other| other.id.role == task.role).count();
-    vec![
+    let is_chief = is_chief(task, topology);
+    let mut variables = vec![
         ("JOB_NAME", task.role.name().to_owned()),
         ("TASK_INDEX", task.index.to_string()),
         ("TASK_NUM", of_role.to_string()),
-        ("IS_CHIEF", is_chief(task, topology).to_string()),
+        ("IS_CHIEF", is_chief.to_string()),
         ("CLUSTER_SPEC", cluster::spec(topology.addressed(), wiring).to_string()),
         ("ATTEMPT_NUMBER", wiring.attempts.get(&task).copied().unwrap_or(0).to_string()),
         // All are there before the first starts.
         ("DISTRIBUTED_MODE", "GANG".to_owned()),
-    ]
+    ];
+    if let (true, Some(port)) = (is_chief, wiring.board_port) {
+        variables.push(("TB_PORT", port.to_string()));
+    }
+    variables
 }
 
 /// XLearning's, of the tasks that TensorFlow knows.
@@ -92,6 +98,11 @@ fn trains(task: &Task, topology: &Topology) -> bool {
             Role::Chief => !topology.has_ps(),
             _ => false,
         }
+}
+
+/// The task that speaks for the job: the chief, or worker 0.
+pub(crate) fn chief(topology: &Topology) -> Option<TaskId> {
+    topology.tasks.iter().map(|task| task.id).find(|&task| is_chief(task, topology))
 }
 
 fn is_chief(task: TaskId, topology: &Topology) -> bool {

@@ -23,6 +23,7 @@ fn check(task: TaskId, fed: bool, expected: &str) {
         logdir: "/run/one/events".into(),
         no_proxy: Some("intra.net".into()),
         master: Some("127.0.0.1:7002".into()),
+        board_port: Some(7003),
         attempts: [(WORKERS[1], 2)].into(),
         ..Wiring::default()
     };

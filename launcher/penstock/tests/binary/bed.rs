@@ -68,6 +68,7 @@ impl Bed {
     pub(crate) fn script(&self, name: &str, body: &str) -> PathBuf {
         let path = self.path(name);
         let bed = self.directory.path().display();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let draft = path.with_extension("draft");
         std::fs::write(&draft, format!("#!/bin/sh\nBED='{bed}'\n{body}\n")).unwrap();
         // By another process: while this one has a program open for writing, a test beside this one may

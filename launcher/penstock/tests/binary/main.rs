@@ -15,3 +15,4 @@ mod restarts;
 mod servers;
 mod surroundings;
 mod verbs;
+mod wirings;

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use super::{holder, port_range};
+use crate::environment::{chief, first_trainer};
 use crate::job::Job;
 use crate::topology::{Role, TaskId, Topology};
 
@@ -25,6 +26,8 @@ pub(super) struct Ports {
     held: BTreeMap<TaskId, HeldPort>,
     /// Where the trainers of a torch job meet.
     master: Option<HeldPort>,
+    /// For a TensorBoard that a script starts itself.
+    board: Option<HeldPort>,
     /// Those of the tasks go when these start.
     released: bool,
 }
@@ -48,7 +51,7 @@ pub(super) enum PortError {
 }
 
 impl Ports {
-    /// One for each task that others reach, and one for the master.
+    /// One for each task that others reach, and two for what scripts start themselves.
     pub(super) fn hold(job: &Job, topology: &Topology) -> Result<Self, PortError> {
         let mut ports = Self { released: job.wiring.release_ports, ..Self::default() };
         let mut candidates = port_range::candidates();
@@ -61,6 +64,7 @@ impl Ports {
             ports.held.insert(task, port);
         }
         ports.master = Some(hold_any(&mut candidates)?);
+        ports.board = Some(hold_any(&mut candidates)?);
         Ok(ports)
     }
 
@@ -72,10 +76,17 @@ impl Ports {
         self.master.as_ref().map(|port| port.number)
     }
 
-    /// Lets go of what the task is to bind by itself, `first` being the trainer that the others meet at.
-    pub(super) fn starts(&mut self, task: TaskId, first: Option<TaskId>) {
-        if first == Some(task) {
+    pub(super) fn board(&self) -> Option<u16> {
+        self.board.as_ref().map(|port| port.number)
+    }
+
+    /// Lets go of what the task is to bind by itself: not every server can bind beside a holder.
+    pub(super) fn starts(&mut self, task: TaskId, topology: &Topology) {
+        if first_trainer(topology) == Some(task) {
             self.master = None;
+        }
+        if chief(topology) == Some(task) {
+            self.board = None;
         }
         if self.released {
             self.held.remove(&task);
@@ -137,7 +148,12 @@ mod tests {
     const WORKER: TaskId = TaskId { role: Role::Worker, index: 0 };
 
     fn hold(ports: &[u16], release: bool) -> Result<Ports, PortError> {
-        let job = Job::resolve(Draft {
+        let job = job(ports, release);
+        Ports::hold(&job, &Topology::new(&job))
+    }
+
+    fn job(ports: &[u16], release: bool) -> Job {
+        Job::resolve(Draft {
             program: Some(Program::Script("a.py".into())),
             num_ps: Some(1),
             wiring: WiringDraft {
@@ -147,8 +163,7 @@ mod tests {
             },
             ..Draft::default()
         })
-        .unwrap();
-        Ports::hold(&job, &Topology::new(&job))
+        .unwrap()
     }
 
     /// As a server does that reuses addresses, or ports, or neither.
@@ -176,10 +191,13 @@ mod tests {
     #[test]
     fn ports_differ_and_are_none_that_the_kernel_gives_away() {
         let jobs: Vec<_> = (0..10).map(|_| hold(&[], false).unwrap()).collect();
-        let all =
-            || jobs.iter().flat_map(|ports| ports.numbers().map(|(_, port)| port).chain(ports.master()));
+        let all = || {
+            jobs.iter().flat_map(|ports| {
+                ports.numbers().map(|(_, port)| port).chain(ports.master()).chain(ports.board())
+            })
+        };
         let different: std::collections::BTreeSet<_> = all().collect();
-        assert_eq!(different.len(), 30);
+        assert_eq!(different.len(), 40);
         let given_away = port_range::of_the_kernel();
         assert!(all().all(|port| !given_away.contains(&port)), "{different:?} and {given_away:?}");
     }
@@ -216,11 +234,12 @@ mod tests {
 
     #[test]
     fn what_a_task_binds_by_itself_is_free_when_it_starts() {
+        let topology = Topology::new(&job(&[], true));
         let mut ports = hold(&[], true).unwrap();
         let (port, master) = (ports.held[&WORKER].number, ports.master().unwrap());
-        ports.starts(PS, Some(WORKER));
+        ports.starts(PS, &topology);
         assert!(server(master, false, false).is_err());
-        ports.starts(WORKER, Some(WORKER));
+        ports.starts(WORKER, &topology);
         assert!(server(port, false, false).is_ok());
         assert!(server(master, false, false).is_ok());
     }

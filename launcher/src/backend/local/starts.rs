@@ -10,7 +10,7 @@ use super::ports::Ports;
 use super::process::{Process, Spec};
 use super::run::{Happening, Kind, Member, Run};
 use super::{shims, specs};
-use crate::environment::{Wiring, first_trainer};
+use crate::environment::Wiring;
 use crate::report::human_duration;
 use crate::top::{DaemonKind, Entry, Roster};
 use crate::topology::{Task, TaskId};
@@ -34,11 +34,12 @@ impl Run<'_> {
         let local = |port| format!("127.0.0.1:{port}");
         self.wiring.addresses = self.ports.numbers().map(|(task, port)| (task, local(port))).collect();
         self.wiring.master = self.ports.master().map(local);
+        self.wiring.board_port = self.ports.board();
         if !self.job.inputs.is_empty() {
             self.bring_up_feed().await?;
         }
         for task in &self.topology.tasks {
-            self.ports.starts(task.id, first_trainer(self.topology));
+            self.ports.starts(task.id, self.topology);
             self.start(Kind::Task(task.id), self.task_spec(task))?;
         }
         if let Some(allowed) = self.job.timeout {
