@@ -137,7 +137,7 @@ def main_fun(args, ctx):
             for row in feed.next_batch(1):
                 yield row[0]
 
-    dataset = tf.data.Dataset.from_generator(rows, output_signature=tf.TensorSpec([], tf.int64)).batch(10, drop_remainder=True)
+    dataset = tf.data.Dataset.from_generator(rows, output_signature=tf.TensorSpec([], tf.int64)).batch(10)
     total = tf.constant(0, tf.int64)
     for ids in dataset:
         total += tf.reduce_sum(ids)
