@@ -36,6 +36,8 @@ const EVALUATOR_GRACE: Duration = Duration::from_secs(300);
 const MAX_WORKERS: u32 = 1024;
 /// For the members of a cluster to serve each other, once some do.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
+/// For the process of a coordinator whose program has ended; it was seen to need 20 s where a worker had just come back.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// What dies more often than this has a reason that another start will not mend.
 const MAX_RESTARTS: u32 = 3;
 
@@ -67,6 +69,8 @@ pub struct Job {
     pub max_restarts: u32,
     /// How long members of the cluster may take to serve each other; absent: for ever.
     pub start_timeout: Option<Duration>,
+    /// How long a coordinator's process may go on behind the end of its program.
+    pub exit_timeout: Duration,
     /// How long the job may run; absent: for ever.
     pub timeout: Option<Duration>,
     pub wiring: WiringSpec,
@@ -220,6 +224,7 @@ impl Job {
             max_restarts: draft.max_restarts.unwrap_or(MAX_RESTARTS),
             start_timeout: Some(draft.start_timeout.unwrap_or(START_TIMEOUT))
                 .filter(|length| !length.is_zero()),
+            exit_timeout: draft.exit_timeout.unwrap_or(EXIT_TIMEOUT),
             timeout: draft.timeout.filter(|length| !length.is_zero()),
             wiring: draft.wiring.resolve(),
             env: draft.env,

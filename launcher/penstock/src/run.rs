@@ -94,6 +94,11 @@ pub(crate) struct Args {
     #[arg(long, alias = "start_timeout", value_name = "TIME", value_parser = parse_duration)]
     start_timeout: Option<Duration>,
 
+    /// How long the process of a chief may go on behind the end of its program, where it serves parameter servers' workers
+    /// [default: 1m].
+    #[arg(long, alias = "exit_timeout", value_name = "TIME", value_parser = parse_duration)]
+    exit_timeout: Option<Duration>,
+
     /// How long the job may run; it fails with code 124 then [default: for ever].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
@@ -211,6 +216,7 @@ pub(crate) fn resolve(args: Args) -> anyhow::Result<Job> {
         evaluator_grace: args.evaluator_grace,
         max_restarts: args.max_restarts,
         start_timeout: args.start_timeout,
+        exit_timeout: args.exit_timeout,
         timeout: args.timeout,
         wiring: WiringDraft {
             arg_style: None,

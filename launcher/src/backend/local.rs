@@ -17,6 +17,7 @@ use crate::topology::Topology;
 
 mod alarms;
 mod holder;
+mod lingering;
 mod listening;
 mod logs;
 mod output;

@@ -30,6 +30,7 @@ pub struct Draft {
     pub max_restarts: Option<u32>,
     /// Zero: for ever.
     pub start_timeout: Option<Duration>,
+    pub exit_timeout: Option<Duration>,
     /// Zero: for ever.
     pub timeout: Option<Duration>,
     pub wiring: WiringDraft,
@@ -82,6 +83,7 @@ impl Draft {
             evaluator_grace: self.evaluator_grace.or(below.evaluator_grace),
             max_restarts: self.max_restarts.or(below.max_restarts),
             start_timeout: self.start_timeout.or(below.start_timeout),
+            exit_timeout: self.exit_timeout.or(below.exit_timeout),
             timeout: self.timeout.or(below.timeout),
             wiring: self.wiring.over(below.wiring),
             env,

@@ -37,6 +37,8 @@ struct Raw {
     max_restarts: Option<u32>,
     #[serde(alias = "start_timeout")]
     start_timeout: Option<String>,
+    #[serde(alias = "exit_timeout")]
+    exit_timeout: Option<String>,
     timeout: Option<String>,
     #[serde(alias = "arg_style")]
     arg_style: Option<String>,
@@ -79,6 +81,7 @@ pub(super) fn parse(text: &str, base: &Path) -> Result<Draft, String> {
         evaluator_grace: length(raw.evaluator_grace)?,
         max_restarts: raw.max_restarts,
         start_timeout: length(raw.start_timeout)?,
+        exit_timeout: length(raw.exit_timeout)?,
         timeout: length(raw.timeout)?,
         wiring: WiringDraft {
             arg_style: None,

@@ -48,6 +48,7 @@ mapFun: main_fun
 env: {LR: '0.1'}
 startTimeout: 0
 timeout: 2h
+exitTimeout: 90s
 ";
     let job = resolve(file, Draft::default()).unwrap();
     let expected = Job {
@@ -73,6 +74,7 @@ timeout: 2h
         },
         max_restarts: 5,
         start_timeout: None,
+        exit_timeout: Duration::from_secs(90),
         timeout: Some(Duration::from_secs(7200)),
         wiring: WiringSpec {
             arg_style: ArgStyle::None,

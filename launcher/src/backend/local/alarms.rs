@@ -17,6 +17,8 @@ pub(super) enum Alarm {
     StartGang,
     /// Another look at who listens.
     Look,
+    /// Another look at whether the chief's program has ended.
+    ChiefsEnd,
     /// The job has had all the time that it may take.
     JobTimeout,
 }

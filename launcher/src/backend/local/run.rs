@@ -16,7 +16,7 @@ use super::ports::Ports;
 use super::process::{News, Process, What};
 use super::ready::Said;
 use super::rundir::RunDir;
-use crate::agent::Order;
+use crate::agent::{Exit, Order};
 use crate::environment::Wiring;
 use crate::job::Job;
 use crate::report::metrics::Metrics;
@@ -47,6 +47,8 @@ pub(super) struct Run<'a> {
     /// When a member of the cluster was started last.
     pub(super) started: Instant,
     pub(super) alarms: Alarms,
+    /// Since when the chief's program has ended, and how, while its process goes on.
+    pub(super) lingers: Option<(Instant, Exit)>,
     /// What happened while daemons came up or went down, and is still to be taken in.
     pub(super) deferred: VecDeque<Event>,
     pub(super) watch: Watch,
@@ -105,6 +107,7 @@ impl<'a> Run<'a> {
             heard: Instant::now(),
             started: Instant::now(),
             alarms: Alarms::default(),
+            lingers: None,
             deferred: VecDeque::new(),
             watch,
         }
@@ -139,6 +142,10 @@ impl<'a> Run<'a> {
                 Some(Happening::Due(Alarm::TimeUp)) => self.step(Event::TimeUp),
                 Some(Happening::Due(Alarm::JobTimeout)) => {
                     self.step(Event::TimedOut(self.job.timeout.unwrap_or_default()))
+                }
+                Some(Happening::Due(Alarm::ChiefsEnd)) => {
+                    self.look_for_the_chiefs_end();
+                    continue;
                 }
                 Some(Happening::Due(Alarm::Look)) => match self.look() {
                     Some(event) => self.step(event),
@@ -254,10 +261,15 @@ impl<'a> Run<'a> {
             What::Said(Said::Admin(url)) => member.admin = Some(url),
             What::Said(Said::Board(url)) => self.say(&format!("TensorBoard at {url}")),
             What::Ended(exit) => {
-                member.process.ended = Some((exit.clone(), SystemTime::now()));
-                return Some(match member.kind {
+                let (kind, name) = (member.kind, member.process.name.clone());
+                let exit = match kind {
+                    Kind::Task(task) => self.earned(task, exit),
+                    Kind::Gateway | Kind::Sidecar(_) => exit,
+                };
+                self.members[place].process.ended = Some((exit.clone(), SystemTime::now()));
+                return Some(match kind {
                     Kind::Task(task) => Event::TaskEnded(task, exit),
-                    Kind::Gateway | Kind::Sidecar(_) => Event::DaemonEnded(member.process.name.clone(), exit),
+                    Kind::Gateway | Kind::Sidecar(_) => Event::DaemonEnded(name, exit),
                 });
             }
         }

@@ -7,11 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::job::Job;
+use crate::topology::{Strategy, Topology};
 
 const TF1: [(&str, &str); 2] = [
     ("sitecustomize.py", include_str!("tf1/sitecustomize.py")),
     ("penstock_tf1_mnist.py", include_str!("tf1/penstock_tf1_mnist.py")),
 ];
+
+const ENDS: [(&str, &str); 1] = [("sitecustomize.py", include_str!("ends/sitecustomize.py"))];
 
 /// A module that cannot be put where tasks find it.
 #[derive(Debug, thiserror::Error)]
@@ -21,16 +24,23 @@ pub(super) struct ShimError {
     source: std::io::Error,
 }
 
-/// Writes what the job's tasks need.
-pub(super) fn write(job: &Job, run_dir: &Path) -> Result<Vec<PathBuf>, ShimError> {
-    if !job.wiring.tf1_compat {
-        return Ok(Vec::new());
+/// Writes what the job's tasks need. Each hands on to what comes behind it.
+pub(super) fn write(job: &Job, topology: &Topology, run_dir: &Path) -> Result<Vec<PathBuf>, ShimError> {
+    let mut directories = Vec::new();
+    if job.wiring.tf1_compat {
+        directories.push(write_one(&run_dir.join("shims").join("tf1"), &TF1)?);
     }
-    let directory = run_dir.join("shims").join("tf1");
-    fs::create_dir_all(&directory).map_err(|source| ShimError { path: directory.clone(), source })?;
-    for (name, text) in TF1 {
+    if topology.strategy == Strategy::ParameterServer {
+        directories.push(write_one(&run_dir.join("shims").join("ends"), &ENDS)?);
+    }
+    Ok(directories)
+}
+
+fn write_one(directory: &Path, files: &[(&str, &str)]) -> Result<PathBuf, ShimError> {
+    fs::create_dir_all(directory).map_err(|source| ShimError { path: directory.to_owned(), source })?;
+    for (name, text) in files {
         let path = directory.join(name);
         fs::write(&path, text).map_err(|source| ShimError { path, source })?;
     }
-    Ok(vec![directory])
+    Ok(directory.to_owned())
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Setup;
+use super::lingering;
 use super::process::Spec;
 use super::ready;
 use super::rundir::RunDir;
@@ -77,6 +78,10 @@ pub(super) fn task(
         args.extend(arguments(job, own, task, topology, wiring));
         (program, args)
     };
+    let mut env = variables(job, task, topology, wiring);
+    if let Some(path) = lingering::end_file(&directory.path, topology.strategy, task.id) {
+        env.insert("PENSTOCK_END_FILE".to_owned(), path.display().to_string());
+    }
     let name = task.id.to_string();
     let place = topology.tasks.iter().position(|other| other.id == task.id).unwrap_or(0);
     let prefix = setup.terminal.prefix(&name, place);
@@ -84,7 +89,7 @@ pub(super) fn task(
         name,
         program,
         args,
-        env: variables(job, task, topology, wiring),
+        env,
         not_inherited: not_inherited(job),
         log: directory.log(&task.id.file_stem()),
         shown: (!board).then(|| (setup.terminal.clone(), prefix)),

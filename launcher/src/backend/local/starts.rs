@@ -26,7 +26,7 @@ impl Run<'_> {
             no_proxy: std::env::var("no_proxy").or_else(|_| std::env::var("NO_PROXY")).ok(),
             no_grpc_proxy: std::env::var("no_grpc_proxy").ok(),
             python_path: std::env::var("PYTHONPATH").ok(),
-            shims: shims::write(self.job, &self.directory.path).map_err(not_started)?,
+            shims: shims::write(self.job, self.topology, &self.directory.path).map_err(not_started)?,
             ..Wiring::default()
         };
         self.announce();
@@ -46,6 +46,7 @@ impl Run<'_> {
             self.alarms.set(Alarm::JobTimeout, Instant::now() + allowed);
         }
         self.await_readiness();
+        self.await_the_chiefs_end();
         Ok(())
     }
 
@@ -101,6 +102,7 @@ impl Run<'_> {
         self.restart(Kind::Task(id), self.task_spec(task))?;
         self.watch.started(id);
         self.await_readiness();
+        self.await_the_chiefs_end();
         Ok(())
     }
 
