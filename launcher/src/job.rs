@@ -13,16 +13,29 @@ use crate::topology::Role;
 mod arg_style;
 mod draft;
 mod duration;
+mod env_file;
+mod fields;
 mod file;
+mod foreign;
+pub mod keys;
+mod nearest;
+mod node;
 mod program;
+mod resources;
 mod role_spec;
+mod schema;
+mod success;
 mod wiring;
 
 pub use arg_style::ArgStyle;
 pub use draft::Draft;
 pub use duration::{BadDuration, parse_duration};
+pub use foreign::Tool;
 pub use program::Program;
-pub use role_spec::{Resources, RoleDraft, RoleSpec};
+pub use resources::Resources;
+pub use role_spec::{RoleDraft, RoleSpec};
+pub use schema::{TEMPLATE, schema};
+pub use success::SuccessPolicy;
 pub use wiring::{WiringDraft, WiringSpec};
 
 /// After SIGTERM, when nothing else was said.
@@ -65,6 +78,7 @@ pub struct Job {
     pub logdir: Option<PathBuf>,
     pub run_dir: Option<PathBuf>,
     pub grace: Grace,
+    pub success_policy: SuccessPolicy,
     /// How often each task that may come back alone, and the gang where none may, is started again.
     pub max_restarts: u32,
     /// How long members of the cluster may take to serve each other; absent: for ever.
@@ -104,9 +118,7 @@ pub enum JobError {
         "no script was given: name one after the flags (penstock run [FLAGS] train.py ARGS…) or as `script:` in a job file"
     )]
     NoScript,
-    #[error(
-        "{0} workers cannot be started: give --num-workers a number from 1 to {MAX_WORKERS} (parameter servers have nobody to serve without)"
-    )]
+    #[error("{0} workers cannot be started: give --num-workers a number from 1 to {MAX_WORKERS}")]
     Workers(u32),
     #[error(
         "--replicas {replicas} does not divide the {fed} tasks that are fed: every data rank needs as many processes, change one of the two"
@@ -116,6 +128,32 @@ pub enum JobError {
         "--replicas {0} stands beside --num-ps, and the workers of parameter servers each hold the whole model: leave one of the two out"
     )]
     ReplicasOfServed(u32),
+    #[error(
+        "{0} parameter servers would have nobody to serve: give --num-workers a number from 1, or leave --num-ps out"
+    )]
+    PsAlone(u32),
+    #[error(
+        "a cluster of {size} leaves no worker beside {others} other tasks: give --cluster-size a larger number, or --num-workers in its place"
+    )]
+    ClusterSize { size: u32, others: u32 },
+    #[error(
+        "--cluster-size stands beside --num-workers, and either says how many workers there are: leave one out"
+    )]
+    ClusterSizeTwice,
+    #[error("the {tool} command line cannot be used: {reason}")]
+    Foreign { tool: &'static str, reason: String },
+    #[error("the file of variables {path} cannot be used: {reason}")]
+    EnvFile { path: String, reason: String },
+    #[error(
+        "TF_CONFIG of {whose} has an evaluator in its cluster, where the others would wait for it for ever: leave TF_CONFIG out, it is made here"
+    )]
+    EvaluatorInCluster { whose: String },
+    #[error("{role} is no role of TensorFlow's and has no command of its own: did you mean {meant}?")]
+    RoleMisspelt { role: String, meant: String },
+    #[error("{0:?} is no success policy: write all-workers or chief")]
+    Success(String),
+    #[error("--{flag} {text:?}: {reason}")]
+    Resources { flag: String, text: String, reason: String },
     #[error("{0} parameter servers cannot be started: give --num-ps a number from 0 to {MAX_WORKERS}")]
     Ps(u32),
     #[error("{0:?} is not a job name: use letters, digits, '.', '_' and '-'")]
@@ -169,11 +207,12 @@ pub enum JobError {
 impl Job {
     /// The job that a draft stands for.
     pub fn resolve(draft: Draft) -> Result<Self, JobError> {
-        let program = draft.program.ok_or(JobError::NoScript)?;
+        check_roles(&draft)?;
+        let (program, args) = program_of(&draft).ok_or(JobError::NoScript)?;
         let name = match draft.name {
             Some(name) if is_name(&name) => name,
             Some(name) => return Err(JobError::Name(name)),
-            None => name_of(&program),
+            None => name_of(&program, &args),
         };
         let replicas_of = |role| draft.roles.get(&role).and_then(|draft| draft.replicas);
         let chief = one_or_none(Role::Chief, draft.chief, replicas_of(Role::Chief))?;
@@ -183,7 +222,16 @@ impl Job {
         if num_ps > MAX_WORKERS {
             return Err(JobError::Ps(num_ps));
         }
-        let num_workers = draft.num_workers.or(replicas_of(Role::Worker)).unwrap_or(1);
+        let others = num_ps + u32::from(chief) + u32::from(evaluator);
+        let num_workers = match (draft.num_workers, draft.cluster_size) {
+            (Some(_), Some(_)) => return Err(JobError::ClusterSizeTwice),
+            (None, Some(size)) if size <= others => return Err(JobError::ClusterSize { size, others }),
+            (None, Some(size)) => size - others,
+            (said, None) => said.or(replicas_of(Role::Worker)).unwrap_or(1),
+        };
+        if num_workers == 0 && num_ps > 0 {
+            return Err(JobError::PsAlone(num_ps));
+        }
         // A chief without parameter servers trains, alone too.
         let fewest = u32::from(!chief || num_ps > 0);
         if !(fewest..=MAX_WORKERS).contains(&num_workers) {
@@ -204,7 +252,7 @@ impl Job {
         let job = Self {
             name,
             program,
-            args: draft.args.unwrap_or_default(),
+            args,
             python: draft.python.unwrap_or_else(|| PathBuf::from("python3")),
             num_workers,
             replicas,
@@ -221,6 +269,7 @@ impl Job {
                 after_failure: draft.grace.unwrap_or(default.after_failure),
                 evaluator: draft.evaluator_grace.unwrap_or(default.evaluator),
             },
+            success_policy: draft.success_policy.unwrap_or_default(),
             max_restarts: draft.max_restarts.unwrap_or(MAX_RESTARTS),
             start_timeout: Some(draft.start_timeout.unwrap_or(START_TIMEOUT))
                 .filter(|length| !length.is_zero()),
@@ -281,15 +330,54 @@ fn one_or_none(role: Role, said: Option<bool>, replicas: Option<u32>) -> Result<
     }
 }
 
-/// `examples/my train.py` → `my-train`.
-fn name_of(program: &Program) -> String {
-    let stem = match program {
-        Program::Script(path) | Program::Command(path) => {
-            path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default()
+/// What all run who have nothing of their own; where nothing was said, what those run who train.
+fn program_of(draft: &Draft) -> Option<(Program, Vec<String>)> {
+    if let Some(program) = &draft.program {
+        return Some((program.clone(), draft.args.clone().unwrap_or_default()));
+    }
+    let of = |role| {
+        let own: &RoleDraft = draft.roles.get(&role)?;
+        Some((own.program.clone()?, own.args.clone().unwrap_or_default()))
+    };
+    of(Role::Worker).or_else(|| of(Role::Chief)).or_else(|| draft.roles.keys().copied().find_map(of))
+}
+
+/// What no wiring can make right.
+fn check_roles(draft: &Draft) -> Result<(), JobError> {
+    for (role, own) in &draft.roles {
+        if let (Role::Other(name), None) = (role, &own.program)
+            && let Some(meant) = nearest::slip_of(name.as_str(), Role::KNOWN)
+        {
+            return Err(JobError::RoleMisspelt { role: name.as_str().to_owned(), meant: meant.to_owned() });
         }
-        Program::Module(name) => name.into(),
+    }
+    let of_roles = draft.roles.iter().map(|(role, own)| (format!("role {}", role.name()), &own.env));
+    let all = std::iter::once(("the job".to_owned(), &draft.env)).chain(of_roles);
+    for (whose, env) in all {
+        let config =
+            env.get("TF_CONFIG").and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+        let cluster = config.as_ref().and_then(|config| config.get("cluster")?.as_object());
+        if cluster.is_some_and(|cluster| cluster.len() > 1 && cluster.contains_key("evaluator")) {
+            return Err(JobError::EvaluatorInCluster { whose });
+        }
+    }
+    Ok(())
+}
+
+/// `examples/my train.py` → `my-train`, and the same of a script that a shell's text names.
+fn name_of(program: &Program, args: &[String]) -> String {
+    let of_path = |path: &std::path::Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let of_text = |text: &str| {
+        let script = text.split_whitespace().find(|word| word.ends_with(".py"))?;
+        of_path(script.as_ref())
+    };
+    let stem = match program {
+        Program::Script(path) => of_path(path),
+        Program::Command(path) => args.iter().find_map(|arg| of_text(arg)).or_else(|| of_path(path)),
+        Program::Module(name) => Some(name.clone()),
     };
     let clean: String = stem
+        .unwrap_or_default()
         .chars()
         .take(100)
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' })

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::job::Job;
+use crate::job::{Job, SuccessPolicy};
 
 mod role;
 mod strategy;
@@ -44,6 +44,7 @@ pub struct Topology {
     pub strategy: Strategy,
     /// Roles for which the job says otherwise than the strategy.
     policies: BTreeMap<Role, RestartPolicy>,
+    success_policy: SuccessPolicy,
 }
 
 impl Topology {
@@ -78,7 +79,7 @@ impl Topology {
         let strategy = Strategy::new(job.fed(), job.num_ps > 0, job.chief);
         let policies =
             job.roles.iter().filter_map(|(role, spec)| Some((*role, spec.restart_policy?))).collect();
-        Self { tasks, strategy, policies }
+        Self { tasks, strategy, policies, success_policy: job.success_policy }
     }
 
     /// The members of the cluster spec: those that talk to each other.
@@ -96,15 +97,25 @@ impl Topology {
     }
 
     /// Whether tasks of this role serve others for ever, so that their end is for us to bring about:
-    /// parameter servers, roles of the job's own, and the workers of a coordinator.
-    pub fn serves(&self, role: Role) -> bool {
-        matches!(role, Role::Ps | Role::Other(_))
-            || role == Role::Worker && self.strategy == Strategy::ParameterServer
+    /// parameter servers, roles of the job's own, the workers of a coordinator, and where the chief's success is the job's
+    /// all other workers.
+    pub fn serves(&self, task: TaskId) -> bool {
+        match task.role {
+            Role::Ps | Role::Other(_) => true,
+            Role::Worker if self.strategy == Strategy::ParameterServer => true,
+            Role::Worker if self.success_policy == SuccessPolicy::Chief => task != self.leader(),
+            _ => false,
+        }
     }
 
-    /// Whether the job has succeeded only when this role's tasks have.
-    pub fn decides_success(&self, role: Role) -> bool {
-        matches!(role, Role::Chief | Role::Worker) && !self.serves(role)
+    /// Whether the job has succeeded only when this task has.
+    pub fn decides_success(&self, task: TaskId) -> bool {
+        matches!(task.role, Role::Chief | Role::Worker) && !self.serves(task)
+    }
+
+    /// The chief, or whoever acts as one.
+    fn leader(&self) -> TaskId {
+        TaskId { role: if self.has(Role::Chief) { Role::Chief } else { Role::Worker }, index: 0 }
     }
 
     /// What follows the death of a task of this role.

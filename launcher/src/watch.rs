@@ -169,7 +169,7 @@ impl Watch {
         }
         let state = match exit.is_success() {
             // One that serves for ever is ended by us once there is nobody left to serve.
-            _ if self.topology.serves(task.role) && self.training_is_done() => TaskState::Stopped,
+            _ if self.topology.serves(task) && self.training_is_done() => TaskState::Stopped,
             // A parameter server that leaves takes the model with it, whatever its code says.
             true if task.role != Role::Ps => TaskState::Succeeded,
             _ => TaskState::Failed,
@@ -191,12 +191,12 @@ impl Watch {
         if !self.training_is_done() {
             return Step::Continue;
         }
-        let goes_on = |task: TaskId| task.role.is_tracked() && !self.topology.serves(task.role);
+        let goes_on = |task: TaskId| task.role.is_tracked() && !self.topology.serves(task);
         if !self.unfinished().any(goes_on) {
             return self.decide(Verdict::Succeeded);
         }
         // Said once, when the last of those ended; not again when TensorBoard or a server does.
-        if self.topology.decides_success(task.role) { Step::AwaitEvaluator } else { Step::Continue }
+        if self.topology.decides_success(task) { Step::AwaitEvaluator } else { Step::Continue }
     }
 
     /// All members come back, those that were done among them: no collective goes without one.
@@ -239,7 +239,7 @@ impl Watch {
     }
 
     fn training_is_done(&self) -> bool {
-        !self.unfinished().any(|task| self.topology.decides_success(task.role))
+        !self.unfinished().any(|task| self.topology.decides_success(task))
     }
 
     fn gang_runs(&self) -> bool {

@@ -7,18 +7,20 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 mod agent;
 mod cloud;
 mod daemon;
 mod gateway;
 mod hadoop;
+mod init;
 mod inspect;
 mod run;
 mod runs;
 mod sidecar;
 mod size;
+mod spelling;
 mod submit;
 mod tls;
 mod top;
@@ -51,6 +53,7 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::Args>),
+    Init(init::Args),
     Submit(Box<submit::Args>),
     Ps(runs::Ps),
     Status(runs::Status),
@@ -67,8 +70,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let words = spelling::ours(&Cli::command(), std::env::args_os());
+    let outcome = match Cli::parse_from(words).command {
         Command::Run(args) => run::run(*args),
+        Command::Init(args) => init::run(&args),
         Command::Submit(args) => submit::run(*args),
         Command::Ps(args) => runs::ps(&args),
         Command::Status(args) => runs::status(&args),
@@ -100,8 +105,6 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

@@ -6,10 +6,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use penstock_launcher::backend::local::{self, Setup};
-use penstock_launcher::job::{Draft, Job, Program, WiringDraft, parse_duration};
+use penstock_launcher::job::{
+    Draft, Job, JobError, Program, SuccessPolicy, Tool, WiringDraft, parse_duration,
+};
 use penstock_launcher::terminal::{self, Terminal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+
+mod aliases;
+mod dry;
+mod roles;
 
 /// A gateway reads every footer before it is ready.
 const START_DEADLINE: Duration = Duration::from_secs(120);
@@ -31,7 +37,7 @@ const START_DEADLINE: Duration = Duration::from_secs(120);
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Workers to start; worker 0 acts as chief [default: 1].
-    #[arg(long, short = 'n', alias = "num_workers", value_name = "N")]
+    #[arg(long, short = 'n', aliases = ["np", "num-worker", "worker-num", "num-slots"], value_name = "N")]
     num_workers: Option<u32>,
 
     /// How many neighbouring workers hold parts of one model: they share a rank, and get the same batches
@@ -40,7 +46,7 @@ pub(crate) struct Args {
     replicas: Option<u32>,
 
     /// Parameter servers to start beside the workers [default: 0].
-    #[arg(long, alias = "num_ps", value_name = "N")]
+    #[arg(long, alias = "ps-num", value_name = "N")]
     num_ps: Option<u32>,
 
     /// Start a task of type "chief" too: the coordinator of a ParameterServerStrategy.
@@ -65,33 +71,33 @@ pub(crate) struct Args {
     logdir: Option<PathBuf>,
 
     /// Where logs and summary.json go [default: penstock-runs/NAME-TIME].
-    #[arg(long, alias = "run_dir", value_name = "DIR", overrides_with = "run_dir")]
+    #[arg(long, value_name = "DIR", overrides_with = "run_dir")]
     run_dir: Option<PathBuf>,
 
     /// The Python that runs the script [default: python3].
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "python-binary-path", value_name = "PATH")]
     python: Option<PathBuf>,
 
     /// How long a task may take to end after SIGTERM [default: 10s; 3s once another task has failed].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, alias = "grace-secs", value_name = "TIME", value_parser = parse_duration)]
     grace: Option<Duration>,
 
     /// How often what has died is started again: each task whose peers wait for it alone, all of them together
     /// otherwise [default: 3].
-    #[arg(long, alias = "max_restarts", value_name = "N")]
+    #[arg(long, aliases = ["backoff-limit", "nb-retries"], value_name = "N")]
     max_restarts: Option<u32>,
 
     /// Which ends of a role's tasks another start may mend: Never, OnFailure, ExitCode (by a signal, 128 and above, 42)
     /// or Always. May be given again.
-    #[arg(long, alias = "restart_policy", value_name = "ROLE=POLICY")]
+    #[arg(long, value_name = "ROLE=POLICY")]
     restart_policy: Vec<String>,
 
     /// How long the evaluator may go on once the training is done [default: 5m].
-    #[arg(long, alias = "evaluator_grace", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     evaluator_grace: Option<Duration>,
 
     /// How long members of the cluster may take until they serve each other, once some do; 0: for ever [default: 10m].
-    #[arg(long, alias = "start_timeout", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     start_timeout: Option<Duration>,
 
     /// How long the process of a chief may go on behind the end of its program, where it serves parameter servers' workers
@@ -100,13 +106,13 @@ pub(crate) struct Args {
     exit_timeout: Option<Duration>,
 
     /// How long the job may run; it fails with code 124 then [default: for ever].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, aliases = ["active-deadline-seconds", "application-timeout"], value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
     /// Put flags that tell who a task is behind its arguments: tf1 (--job_name= --task_index= --ps_hosts=
     /// --worker_hosts=), tf1-dashes (the same with dashes) or ps-host (--job-name= --task-index= --ps-host= --port=
     /// --worker-host …).
-    #[arg(long, alias = "arg_style", value_name = "STYLE")]
+    #[arg(long, value_name = "STYLE")]
     arg_style: Option<String>,
 
     /// The ports of the cluster's members, parameter servers first, for scripts that have them written down
@@ -115,32 +121,64 @@ pub(crate) struct Args {
     ports: Option<Vec<u16>>,
 
     /// Hold no port once its task is started, for servers that cannot bind beside the holder.
-    #[arg(long, alias = "release_ports", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     release_ports: Option<bool>,
 
     /// Let `import tensorflow` be TensorFlow 1's API, for scripts that were written for it.
-    #[arg(long, alias = "tf1_compat", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     tf1_compat: Option<bool>,
 
     /// Call this function of the script, FUNCTION(args, ctx), as TensorFlowOnSpark does, in place of running it.
-    #[arg(long, alias = "map_fun", value_name = "FUNCTION")]
+    #[arg(long, value_name = "FUNCTION")]
     map_fun: Option<String>,
 
+    /// When the job has succeeded: when all workers have (all-workers), or when the chief, or worker 0 where there is
+    /// none, has (chief) [default: all-workers].
+    #[arg(long, value_name = "WHOSE", value_parser = success_policy)]
+    success_policy: Option<SuccessPolicy>,
+
     /// Set a variable for all tasks. May be given again.
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, alias = "shell-env", value_name = "NAME=VALUE")]
     env: Vec<String>,
 
+    /// Set the variables that a file holds, one NAME=VALUE a line; --env wins. May be given again.
+    #[arg(long, value_name = "FILE")]
+    env_file: Vec<PathBuf>,
+
+    #[command(flatten)]
+    roles: roles::Args,
+
+    #[command(flatten)]
+    aliases: aliases::Args,
+
     /// The job's name, for its run directory [default: the script's].
-    #[arg(long)]
+    #[arg(long, alias = "app-name")]
     name: Option<String>,
 
-    /// Read the job from a YAML file; flags win over it, and its paths start at its own directory.
+    /// What follows is another launcher's own command line: tony, submarine or xlearning. Flags win over it.
+    #[arg(long, value_name = "TOOL", value_parser = tool)]
+    from: Option<Tool>,
+
+    /// Read the job from a file; flags win over it. Our own is YAML, and its paths start at its own directory; a TFJob
+    /// of Kubeflow and TonY's tony.xml are read, too.
     #[arg(long, short = 'f', value_name = "JOB.YAML")]
     file: Option<PathBuf>,
+
+    /// Show what would run, and run nothing: every task's command line, variables, rank and restart rule.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "text", value_name = "FORMAT")]
+    dry_run: Option<dry::Format>,
 
     /// Leave the terminal's session: for `penstock submit`.
     #[arg(long, hide = true)]
     detached: bool,
+
+    /// SCRIPT is the name of a module, as with `python -m`.
+    #[arg(long, short = 'm', conflicts_with = "no_python")]
+    module: bool,
+
+    /// SCRIPT is a program of its own, and is run without Python.
+    #[arg(long)]
+    no_python: bool,
 
     /// The script; all that follows it is the script's own.
     script: Option<PathBuf>,
@@ -157,6 +195,8 @@ Examples:
   penstock run -n 4 --evaluator --tensorboard --python venv/bin/python train.py
   penstock run --chief --num-workers 2 --num-ps 1 --input flights=data/train train.py
   penstock run --file job.yaml --num-workers 8
+  penstock run --dry-run --file tfjob.yaml
+  penstock run --from submarine -- job run --name mnist --num_workers 2 --worker_launch_cmd 'python train.py'
 
 A job file:
   script: train.py
@@ -168,12 +208,23 @@ A job file:
 What a task finds in its environment: TF_CONFIG, PENSTOCK_RANK, PENSTOCK_WORLD_SIZE, PENSTOCK_REPLICA,
 PENSTOCK_RUN_DIR, PENSTOCK_LOGDIR, and with inputs PENSTOCK_SIDECAR, PENSTOCK_GATEWAYS, PENSTOCK_DATASETS.";
 
+impl Args {
+    /// Whether nothing is to be run.
+    pub(crate) fn is_dry(&self) -> bool {
+        self.dry_run.is_some()
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.detached {
         // A terminal that is closed ends what is in its session.
         terminal::leave_session().context("cannot leave the terminal's session")?;
     }
+    let dry_run = args.dry_run;
     let job = resolve(args)?;
+    if let Some(format) = dry_run {
+        return dry::show(&job, format);
+    }
     let penstock = std::env::current_exe().context("cannot find this program's own file")?;
     let setup = Setup { penstock, terminal: Terminal::standard(), start_deadline: START_DEADLINE };
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
@@ -196,15 +247,31 @@ fn misplaced(args: &[String]) -> Option<&str> {
 
 #[expect(clippy::print_stderr, reason = "where a command line's remarks belong")]
 pub(crate) fn resolve(args: Args) -> anyhow::Result<Job> {
-    if let Some(flag) = misplaced(&args.args) {
+    if let (None, Some(flag)) = (args.from, misplaced(&args.args)) {
         eprintln!("note: {flag} stands behind the script and is given to it; penstock's own flags go before");
     }
+    // Behind --from, no word is ours.
+    let (script, words) = match (args.from, args.script) {
+        (Some(_), first) => {
+            let first = first.map(|word| word.to_string_lossy().into_owned());
+            (None, first.into_iter().chain(args.args).collect())
+        }
+        (None, script) => (script, args.args),
+    };
+    let foreign = args.from.map(|tool| Draft::from_tool(tool, &words)).transpose()?.unwrap_or_default();
+    let words = if args.from.is_some() { Vec::new() } else { words };
+    let program = |script: PathBuf| match (args.module, args.no_python) {
+        (true, _) => Program::Module(script.to_string_lossy().into_owned()),
+        (_, true) => Program::Command(script),
+        _ => Program::Script(script),
+    };
     let mut flags = Draft {
         name: args.name,
-        program: args.script.map(Program::Script),
-        args: (!args.args.is_empty()).then_some(args.args),
+        program: script.map(program),
+        args: (!words.is_empty()).then_some(words),
         python: args.python,
-        num_workers: args.num_workers,
+        num_workers: args.aliases.num_workers(args.num_workers)?,
+        cluster_size: args.aliases.cluster_size,
         replicas: args.replicas,
         num_ps: args.num_ps,
         chief: args.chief,
@@ -225,6 +292,7 @@ pub(crate) fn resolve(args: Args) -> anyhow::Result<Job> {
             tf1_compat: args.tf1_compat,
             map_fun: args.map_fun,
         },
+        success_policy: args.success_policy,
         ..Draft::default()
     };
     if let Some(style) = &args.arg_style {
@@ -236,11 +304,27 @@ pub(crate) fn resolve(args: Args) -> anyhow::Result<Job> {
     for variable in &args.env {
         flags.add_env(variable)?;
     }
+    for file in &args.env_file {
+        flags.add_env_file(file)?;
+    }
+    args.roles.tell(&mut flags)?;
     for policy in &args.restart_policy {
         flags.add_restart_policy(policy)?;
     }
     let below = args.file.as_deref().map(Draft::from_file).transpose()?.unwrap_or_default();
-    Ok(Job::resolve(flags.over(below))?)
+    let draft = flags.over(foreign).over(below);
+    for note in &draft.notes {
+        eprintln!("note: {note}");
+    }
+    Ok(Job::resolve(draft)?)
+}
+
+fn tool(name: &str) -> Result<Tool, String> {
+    Tool::from_name(name).ok_or_else(|| format!("there are {}", Tool::NAMES.join(", ")))
+}
+
+fn success_policy(name: &str) -> Result<SuccessPolicy, JobError> {
+    SuccessPolicy::from_name(name).ok_or_else(|| JobError::Success(name.to_owned()))
 }
 
 /// SIGINT, SIGTERM and SIGHUP, as they come.
@@ -262,7 +346,24 @@ fn interrupts() -> anyhow::Result<mpsc::Receiver<i32>> {
 
 #[cfg(test)]
 mod tests {
+    use penstock_launcher::job::keys;
+
     use super::*;
+
+    #[test]
+    fn flags_and_keys_of_a_file_say_the_same() {
+        let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+        // Of the command line itself; args and script are positional, roles have a few flags each.
+        let alone = ["file", "from", "dry-run", "worker-cmd", "worker-resources"];
+        let flags: std::collections::BTreeSet<_> = command
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_set())
+            .filter_map(|arg| arg.get_long())
+            .filter(|flag| !alone.contains(flag))
+            .collect();
+        let keys: std::collections::BTreeSet<_> = keys::KEYS.iter().filter_map(|key| key.flag).collect();
+        assert_eq!(flags, keys);
+    }
 
     #[test]
     fn a_flag_behind_the_script_is_noticed() {

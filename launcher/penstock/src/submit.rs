@@ -27,6 +27,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.run.is_dry() {
+        bail!("--dry-run runs nothing, so there is nothing to submit: penstock run --dry-run shows it");
+    }
     let job = run::resolve(args.run)?;
     let directory = runs::prepare(&job)?;
     let mut launcher = Command::new(std::env::current_exe().context("cannot find this program's own file")?);

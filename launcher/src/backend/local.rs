@@ -21,6 +21,7 @@ mod lingering;
 mod listening;
 mod logs;
 mod output;
+mod plan;
 mod port_range;
 mod ports;
 mod process;
@@ -36,6 +37,7 @@ mod strays;
 
 use logs::Journal;
 
+pub use plan::{Plan, PlannedTask};
 pub use rundir::RunDirError;
 pub(crate) use rundir::place_run;
 
@@ -71,9 +73,7 @@ pub enum LocalError {
 /// Runs the job to its end. Each message on `interrupts` is the number of a signal that asks for the
 /// end: the first politely, the second at once.
 pub async fn run(job: &Job, setup: &Setup, interrupts: mpsc::Receiver<i32>) -> Result<Summary, LocalError> {
-    for program in job.programs() {
-        check_program(program, &job.python)?;
-    }
+    check(job)?;
     let started = SystemTime::now();
     let topology = Topology::new(job);
     let directory = rundir::RunDir::create(job, &topology, started)?;
@@ -94,6 +94,11 @@ pub async fn run(job: &Job, setup: &Setup, interrupts: mpsc::Receiver<i32>) -> R
     text.lines().for_each(|line| journal.line("penstock", line.as_bytes()));
     setup.terminal.say(&text);
     Ok(summary)
+}
+
+/// Whether all programs are there.
+pub fn check(job: &Job) -> Result<(), LocalError> {
+    job.programs().try_for_each(|program| check_program(program, &job.python))
 }
 
 fn check_program(program: &Program, python: &Path) -> Result<(), LocalError> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Program;
+use super::{Program, Resources};
 use crate::topology::RestartPolicy;
 
 /// Where it differs from the job's other tasks.
@@ -58,22 +58,4 @@ impl RoleDraft {
             resources: self.resources,
         }
     }
-}
-
-impl Resources {
-    fn or(self, below: Self) -> Self {
-        Self {
-            memory_bytes: self.memory_bytes.or(below.memory_bytes),
-            vcores: self.vcores.or(below.vcores),
-            gpus: self.gpus.or(below.gpus),
-        }
-    }
-}
-
-/// What a task takes of a machine; nothing is said by default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Resources {
-    pub memory_bytes: Option<u64>,
-    pub vcores: Option<u32>,
-    pub gpus: Option<u32>,
 }

@@ -5,7 +5,7 @@ use crate::topology::RestartPolicy;
 
 /// The job that a file and, over it, flags give; or the one line that refuses it.
 fn resolve(file: &str, flags: Draft) -> Result<Job, String> {
-    let below = file::parse(file, std::path::Path::new("/jobs"))?;
+    let (below, _) = foreign::parse_file(file, std::path::Path::new("/jobs"))?;
     Job::resolve(flags.over(below)).map_err(|error| error.to_string())
 }
 
@@ -38,6 +38,7 @@ tensorboard: true
 logdir: events
 runDir: /runs/one
 grace: 30s
+successPolicy: chief
 evaluatorGrace: 2m
 maxRestarts: 5
 restartPolicies: {worker: exitcode, Evaluator: Never}
@@ -72,6 +73,7 @@ exitTimeout: 90s
             after_failure: Duration::from_secs(30),
             evaluator: Duration::from_secs(120),
         },
+        success_policy: SuccessPolicy::Chief,
         max_restarts: 5,
         start_timeout: None,
         exit_timeout: Duration::from_secs(90),
@@ -130,17 +132,122 @@ fn another_script_does_not_inherit_arguments() {
 }
 
 #[test]
+fn all_spellings_of_a_key_are_one() {
+    for key in ["numWorkers", "num_workers", "num-workers"] {
+        check(&format!("script: a.py\n{key}: 7"), "num_workers: 7");
+    }
+    check(
+        "script: a.py\nnumWorkers: 7\nnum_workers: 7",
+        "line 3: numWorkers is there twice, here as num_workers",
+    );
+}
+
+#[test]
+fn roles_differ_from_the_rest() {
+    let file = "
+numWorkers: 2
+script: train.py
+env: {A: 1}
+roles:
+  worker:
+    args: [--fast, 0.10]
+    env: {A: 2, B: }
+    resources: {memory: 8G, vcores: 4, gpus: 2}
+    restart_policy: Never
+  ps: {replicas: 3, command: [bin/serve, --port], args: [7]}
+  evaluator: {replicas: 1, module: pkg.evaluate}
+  dispatcher: {command: 'exec serve --dispatch'}
+";
+    let job = resolve(file, Draft::default()).unwrap();
+    assert_eq!((job.num_workers, job.num_ps, job.evaluator), (2, 3, true));
+    let line = |role| {
+        let (program, args) = job.command(role);
+        format!("{program:?} {}", args.join(" "))
+    };
+    assert_eq!(line(Role::Worker), "Script(\"/jobs/train.py\") --fast 0.10");
+    assert_eq!(line(Role::Ps), "Command(\"/jobs/bin/serve\") --port 7");
+    assert_eq!(line(Role::Evaluator), "Module(\"pkg.evaluate\") ");
+    assert_eq!(line(Role::from_name("dispatcher").unwrap()), "Command(\"sh\") -c exec serve --dispatch");
+    let worker = &job.roles[&Role::Worker];
+    assert_eq!(worker.env, [("A", "2"), ("B", "")].map(|(name, value)| (name.into(), value.into())).into());
+    assert_eq!(worker.restart_policy, Some(RestartPolicy::Never));
+    let resources = Resources { memory_bytes: Some(8 << 30), vcores: Some(4), gpus: Some(2) };
+    assert_eq!(worker.resources, resources);
+}
+
+#[test]
+fn a_job_of_roles_alone_runs_what_trains() {
+    let job =
+        resolve("roles: {worker: {script: a.py, args: [x]}, ps: {replicas: 1}}", Draft::default()).unwrap();
+    assert_eq!((job.name.as_str(), job.command(Role::Ps).1), ("a", ["x".to_owned()].as_slice()));
+    let job = resolve("command: 'cd /src && python my/train.py -x'", Draft::default()).unwrap();
+    assert_eq!(job.name, "train");
+}
+
+#[test]
+fn a_cluster_size_counts_all_members() {
+    let sized = |size, file: &str| resolve(file, Draft { cluster_size: Some(size), ..Draft::default() });
+    let job = sized(5, "script: a.py\nnumWorkers: 9\nnumPs: 1\nevaluator: true").unwrap();
+    assert_eq!((job.num_workers, job.num_ps, job.evaluator), (3, 1, true));
+    let refused = sized(2, "script: a.py\nnumPs: 1\nchief: true").unwrap_err();
+    assert!(refused.contains("a cluster of 2 leaves no worker beside 2 other tasks"), "{refused}");
+}
+
+#[test]
+fn roles_and_commands_that_cannot_work_are_refused() {
+    check(
+        "roles: {wroker: {replicas: 2}}\nscript: a.py",
+        "wroker is no role of TensorFlow's and has no command",
+    );
+    assert!(resolve("roles: {data-worker: {replicas: 2}}\nscript: a.py", Draft::default()).is_ok());
+    check("roles: {9: {}}\nscript: a.py", "line 1: \"9\" is no role's name");
+    check("script: a.py\nroles:\n  ps: {image: x}", "line 3: the role ps has no key \"image\"");
+    check(
+        "script: a.py\nroles:\n  ps: {script: a, module: b}",
+        "line 3: script, module and command exclude each other",
+    );
+    check(
+        "script: a.py\nroles:\n  ps:\n    resources: {gpu: 1}",
+        "line 4: resources of ps has no key \"gpu\", did you mean gpus?",
+    );
+    check("script: a.py\nroles:\n  ps:\n    resources: {memory: 8}", "line 4: \"8\" is no amount of memory");
+    check("command: a b\nargs: [c]", "line 1: args stand beside a command that is one text");
+    check("command: []", "line 1: the command is an empty list");
+    check("script: a.py\nargs: x", "line 2: args holds \"x\", where a list of texts belongs");
+    check("script: a.py\nenv: [x]", "line 2: env holds a list, where names and texts belong");
+    check("script: a.py\nchief: 'true'", "line 2: chief is \"true\", which is no true or false");
+    check("script: a.py\nsuccessPolicy: most", "line 2: \"most\" is no success policy");
+    check("script: a.py\nnumWorkers: 0\nnumPs: 2", "2 parameter servers would have nobody to serve");
+    check("roles: {evaluator: {replicas: 2}}\nscript: a.py", "2 tasks of role evaluator cannot be started");
+    check("- a", "line 1: a list is no map");
+    check("script: a.py\n---\nscript: b.py", "line 3: a job file is one document");
+}
+
+#[test]
+fn an_evaluator_in_the_cluster_is_refused() {
+    let expected = "the others would wait for it for ever";
+    check("cluster:\n  worker: [a:1]\n  evaluator: [b:1]\ntask: {type: worker, index: 0}", expected);
+    check("{cluster: {worker: ['a:1']}}", "line 1: the cluster is made here");
+    let config = r#"{"cluster":{"worker":["a:1"],"evaluator":["b:1"]}}"#;
+    check(&format!("script: a.py\nenv: {{TF_CONFIG: '{config}'}}"), expected);
+    check(&format!("script: a.py\nroles: {{evaluator: {{env: {{TF_CONFIG: '{config}'}}}}}}"), expected);
+}
+
+#[test]
 fn what_cannot_work_is_refused_in_one_line() {
-    check("script: a.py\nnumWorker: 2", "numWorker");
+    check(
+        "script: a.py\nnumWorker: 2",
+        "line 2: a job file has no key \"numWorker\", did you mean numWorkers?",
+    );
     check("numWorkers: 2", "no script was given");
     check("script: a.py\nnumWorkers: 0", "0 workers cannot be started");
     check("script: a.py\nnumWorkers: 3\nreplicas: 2", "--replicas 2 does not divide the 3 tasks");
     check("script: a.py\nreplicas: 0", "--replicas 0 does not divide");
     check("script: a.py\nnumWorkers: 2\nreplicas: 2\nnumPs: 1", "leave one of the two out");
     check("script: a.py\nnumPs: 5000", "5000 parameter servers cannot be started");
-    check("script: a.py\nnumWorkers: many", "invalid u32 at line 2");
+    check("script: a.py\nnumWorkers: many", "line 2: numWorkers is \"many\", which is no whole number");
     check("script: a.py\nname: a/b", "not a job name");
-    check("script: a.py\ngrace: soon", "not a length of time");
+    check("script: a.py\ngrace: soon", "line 2: grace is \"soon\", which is no length of time");
     check("script: a.py\ninputs: {'a,b': x}", "not a dataset name");
     check("script: [", "line 1");
     check("script: a.py\nports: [1, 2]", "--ports names 2 ports and 1 tasks have one");

@@ -33,6 +33,9 @@ pub struct RoleName {
 }
 
 impl Role {
+    /// Names that mean more than their task's variables.
+    pub const KNOWN: [&str; 6] = ["chief", "master", "worker", "ps", "evaluator", "tensorboard"];
+
     /// The role of this name, `master` being what TensorFlow 1 called its chief. A name that is not known is a role of
     /// the job's own, if it is one.
     pub fn from_name(name: &str) -> Option<Self> {

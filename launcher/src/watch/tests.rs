@@ -1,5 +1,5 @@
 use super::*;
-use crate::job::{Draft, Job, Program, RoleDraft};
+use crate::job::{Draft, Job, Program, RoleDraft, SuccessPolicy};
 use crate::topology::Role::{Chief, Evaluator, Ps, TensorBoard, Worker};
 use crate::topology::{RestartPolicy, Role, TaskId};
 
@@ -302,5 +302,23 @@ fn a_policy_of_the_users_wins() {
         ],
         "succeeded",
         0,
+    );
+}
+
+#[test]
+fn where_the_chiefs_success_is_the_jobs_no_other_worker_is_waited_for() {
+    let draft = || Draft { success_policy: Some(SuccessPolicy::Chief), ..Draft::default() };
+    let watch = check_job(
+        draft(),
+        vec![(ended(Worker, 0, DONE), Step::Terminate), (ended(Worker, 1, Exit::Signal(15)), Step::Over)],
+        "succeeded",
+        0,
+    );
+    assert_eq!(watch.state(worker(1)), TaskState::Stopped);
+    check_job(
+        draft(),
+        vec![(ended(Worker, 1, DONE), Step::Continue), (ended(Worker, 0, Exit::Code(3)), Step::Over)],
+        "failed: worker:0 exited with code 3",
+        3,
     );
 }

@@ -72,3 +72,64 @@ fn help_and_version_are_there() {
         assert!(!output.stdout.is_empty());
     }
 }
+
+#[test]
+fn flags_are_spelt_as_others_do_up_to_the_script() {
+    let bed = Bed::new();
+    bed.script("task.sh", "echo \"$A $B of $PENSTOCK_WORLD_SIZE, $*\"");
+    std::fs::write(bed.path("variables"), "A=low\nB=file\n").unwrap();
+    let line = "run --env_file variables --env A=high -np 2 --no_python ./task.sh --batch_size -np 7";
+    let output = penstock(&bed, &line.split(' ').collect::<Vec<_>>());
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.contains("worker:1 | high file of 2, --batch_size -np 7"), "{shown}");
+    check_refused(&bed, &["run", "--nnodes", "1:4", "task.sh"], "write --nnodes N");
+    check_refused(&bed, &["run", "-n", "2", "--nproc_per_node", "2", "task.sh"], "leave one out");
+}
+
+#[test]
+fn another_launchers_words_are_run() {
+    let bed = Bed::new();
+    let line = ["run", "--from", "submarine", "--num-workers", "1", "--", "job", "run", "--num_workers", "3"];
+    let more = ["--input_path", "here", "--worker_launch_cmd", "echo from %input_path%", "--queue", "q"];
+    let output = penstock(&bed, &[&line[..], &more].concat());
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.contains("worker:0 | from here") && !shown.contains("worker:1"), "{shown}");
+    let noted = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(noted, "note: ignored: --queue, which has no meaning on one machine\n");
+}
+
+#[test]
+fn a_dry_run_shows_all_and_runs_nothing() {
+    let bed = Bed::new();
+    let manifest = "apiVersion: kubeflow.org/v1\nkind: TFJob\nspec: {tfReplicaSpecs: {Worker: {replicas: 2, template: {spec: \
+                    {containers: [{name: tensorflow, command: [python, absent.py]}]}}}}}\n";
+    std::fs::write(bed.path("tfjob.yaml"), manifest).unwrap();
+    let output = penstock(&bed, &["run", "--file", "tfjob.yaml", "--dry-run=json"]);
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["tasks"][1]["command"], serde_json::json!(["python3", "absent.py"]));
+    assert_eq!(plan["tasks"][1]["rank"], 1);
+    assert!(!output.status.success(), "the script is not there");
+    let refused = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(refused, "error: the script absent.py does not exist: give the path of a Python file\n");
+    assert!(!bed.path("penstock-runs").exists());
+    bed.script("absent.py", "");
+    let output = penstock(&bed, &["run", "--file", "tfjob.yaml", "--dry_run"]);
+    assert!(output.status.success());
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("worker:1, rank 1 of 2, never started again\n  python3 absent.py\n"), "{shown}");
+}
+
+#[test]
+fn init_writes_a_file_once() {
+    let bed = Bed::new();
+    assert!(penstock(&bed, &["init"]).status.success());
+    bed.script("train.py", "");
+    let file = bed.read("job.yaml");
+    let schema = file.lines().next().unwrap().rsplit('=').next().unwrap();
+    assert!(bed.path(schema).is_file(), "{schema}");
+    assert!(penstock(&bed, &["run", "--dry-run", "--file", "job.yaml"]).status.success());
+    check_refused(&bed, &["init"], "job.yaml is there already");
+    assert_eq!(bed.read("job.yaml"), file);
+}

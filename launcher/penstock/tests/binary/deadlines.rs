@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use penstock_launcher::job::Draft;
+use penstock_launcher::job::{Draft, Program};
 
 use crate::bed::Bed;
 
@@ -53,4 +53,43 @@ fn a_job_that_takes_too_long_is_ended() {
         bed.run(Draft { timeout: Some(Duration::from_millis(500)), ..bed.draft("exec sleep 1000") });
     outcome.check("failed", 124, &["worker:0 stopped, signal 15", "worker:1 stopped, signal 15"]);
     outcome.assert_shown("failed: it was not done after 0.5 s (--timeout)");
+}
+
+/// A coordinator whose program is `end` and leaves a thread behind that never ends, as TensorFlow's do.
+fn lingering(end: &str) -> crate::bed::Outcome {
+    let bed = Bed::new();
+    let script = bed.path("task.py");
+    let program = format!(
+        r#"
+import json, os, subprocess, sys, threading, time
+if json.loads(os.environ["TF_CONFIG"])["task"]["type"] != "chief":
+    time.sleep(1000)
+# Its end is not the program's.
+subprocess.run([sys.executable, "-c", "pass"], check=True)
+threading.Thread(target=time.sleep, args=(1000,)).start()
+{end}
+"#
+    );
+    std::fs::write(&script, program).unwrap();
+    let draft = Draft {
+        program: Some(Program::Script(script)),
+        python: Some("python3".into()),
+        chief: Some(true),
+        num_ps: Some(1),
+        num_workers: Some(1),
+        exit_timeout: Some(Duration::from_millis(100)),
+        ..bed.draft("")
+    };
+    bed.run(draft)
+}
+
+#[test]
+fn a_coordinator_that_lingers_is_ended_with_what_its_program_earned() {
+    let ended = lingering("print('done')");
+    let served = ["worker:0 stopped, signal 15", "ps:0 stopped, signal 15"];
+    ended.check("succeeded", 0, &["chief:0 succeeded, code 0", served[0], served[1]]);
+    ended.assert_shown("chief:0's program ended");
+    for failure in ["raise ValueError('of the script')", "sys.exit(3)"] {
+        lingering(failure).check("failed", 1, &["chief:0 failed, code 1", served[0], served[1]]);
+    }
 }

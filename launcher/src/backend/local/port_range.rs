@@ -24,7 +24,7 @@ pub(super) fn candidates() -> impl Iterator<Item = u16> {
     ours.into_iter().cycle().skip(first).take(length)
 }
 
-/// `32768	60999` unless somebody has set it.
+/// `32768 60999` unless somebody has set it.
 pub(super) fn of_the_kernel() -> RangeInclusive<u16> {
     let text = std::fs::read_to_string(KERNELS).unwrap_or_default();
     parse(&text).unwrap_or(32_768..=60_999)

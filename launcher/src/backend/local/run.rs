@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
             }
             Step::AwaitEvaluator => {
                 let topology = self.topology;
-                let serves = |kind| matches!(kind, Kind::Task(task) if topology.serves(task.role));
+                let serves = |kind| matches!(kind, Kind::Task(task) if topology.serves(task));
                 self.order(Order::Terminate, serves);
                 self.alarms.set(Alarm::TimeUp, now + self.job.grace.evaluator);
             }

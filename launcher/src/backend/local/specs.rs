@@ -58,7 +58,26 @@ fn daemon(job: &Job, setup: &Setup, name: String, log: PathBuf, mut args: Vec<St
     }
 }
 
-/// A script under Python, or TensorBoard.
+/// What a task runs, and its arguments: a script under Python, a program of its own, or TensorBoard.
+pub(super) fn command_line(
+    job: &Job,
+    task: &Task,
+    topology: &Topology,
+    wiring: &Wiring,
+) -> (PathBuf, Vec<String>) {
+    if task.id.role == Role::TensorBoard {
+        let logdir = wiring.logdir.display().to_string();
+        let args = ["-m", "tensorboard.main", "--logdir", &logdir, "--port", "0"];
+        (job.python.clone(), args.map(str::to_owned).to_vec())
+    } else {
+        let (program, own) = job.command(task.id.role);
+        let (program, mut args) = program.command_line(&job.python, job.wiring.map_fun.as_deref());
+        args.extend(arguments(job, own, task, topology, wiring));
+        (program, args)
+    }
+}
+
+/// A task, and how it is shown.
 pub(super) fn task(
     job: &Job,
     setup: &Setup,
@@ -68,16 +87,7 @@ pub(super) fn task(
     wiring: &Wiring,
 ) -> Spec {
     let board = task.id.role == Role::TensorBoard;
-    let (program, args) = if board {
-        let logdir = wiring.logdir.display().to_string();
-        let args = ["-m", "tensorboard.main", "--logdir", &logdir, "--port", "0"];
-        (job.python.clone(), args.map(str::to_owned).to_vec())
-    } else {
-        let (program, own) = job.command(task.id.role);
-        let (program, mut args) = program.command_line(&job.python, job.wiring.map_fun.as_deref());
-        args.extend(arguments(job, own, task, topology, wiring));
-        (program, args)
-    };
+    let (program, args) = command_line(job, task, topology, wiring);
     let mut env = variables(job, task, topology, wiring);
     if let Some(path) = lingering::end_file(&directory.path, topology.strategy, task.id) {
         env.insert("PENSTOCK_END_FILE".to_owned(), path.display().to_string());
