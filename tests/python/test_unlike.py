@@ -74,7 +74,7 @@ def test_a_column_that_is_not_alike_is_refused_by_name(unlike):
         ({}, 'column "odd" is Utf8 in .*1.parquet but Int32 in .*0.parquet'),
         ({"columns": ["id", "more"]}, '1.parquet has a column "more" but .*0.parquet has not'),
         ({"filter": "odd > 3", "columns": ["id"]}, 'column "odd" is Utf8'),
-        ({"columns": ["id", "mor"]}, 'no column "mor"'),
+        ({"columns": ["id", "moar"]}, 'no column "moar"'),
     ]:
         with pytest.raises(penstock.FeedError, match=text), penstock.feed(unlike, batch_size=8, **more) as feed:
             feed.description

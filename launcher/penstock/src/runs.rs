@@ -1,6 +1,7 @@
 //! `penstock ps|status|logs|kill|spec`: runs of this machine, seen from outside.
 
-use std::io::Write as _;
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -116,41 +117,51 @@ pub(crate) fn spec(args: &Spec) -> anyhow::Result<ExitCode> {
 
 pub(crate) fn logs(args: &Logs) -> anyhow::Result<ExitCode> {
     let run = args.which.find()?;
-    let filter = Filter { names: args.role.clone() };
-    let mut follow = Follow::new(&run.path);
-    let mut past = Vec::new();
-    let keeps = args.tail.is_some();
-    let print = |line: &str| {
-        let told = line.split_once(' ').map_or(line, |(_, told)| told);
-        writeln!(std::io::stdout().lock(), "{}", if args.timestamps { line } else { told })
-    };
-    let read = |follow: &mut Follow, past: &mut Vec<String>, keeps: bool| {
-        follow.lines(|line| match filter.wants(line) {
-            true if keeps => {
-                past.push(line.to_owned());
-                Ok(())
+    quietly(args.show(&run), &run.path)
+}
+
+impl Logs {
+    fn show(&self, run: &Run) -> io::Result<()> {
+        let filter = Filter { names: self.role.clone() };
+        let mut follow = Follow::new(&run.path);
+        match self.tail {
+            None => follow.lines(|line| self.print(&filter, line))?,
+            Some(most) => {
+                let mut last = VecDeque::new();
+                follow.lines(|line| {
+                    if filter.wants(line) {
+                        last.push_back(line.to_owned());
+                    }
+                    if last.len() > most {
+                        last.pop_front();
+                    }
+                    Ok(())
+                })?;
+                last.iter().try_for_each(|line| self.print(&filter, line))?;
             }
-            true => print(line),
-            false => Ok(()),
-        })
-    };
-    let shown = (|| {
-        read(&mut follow, &mut past, keeps)?;
-        let skipped = past.len().saturating_sub(args.tail.unwrap_or(0));
-        past[skipped..].iter().try_for_each(|line| print(line))?;
-        while args.follow {
+        }
+        if !self.follow {
+            return Ok(());
+        }
+        loop {
             // Asked before the last look, so that no last line is missed.
-            let is_over = runs::find(&args.which.dir, run.path.to_str())
-                .is_ok_and(|run| run.standing != Standing::Running);
-            read(&mut follow, &mut past, false)?;
+            let again = runs::find(&self.which.dir, run.path.to_str());
+            let is_over = again.is_ok_and(|run| run.standing != Standing::Running);
+            follow.lines(|line| self.print(&filter, line))?;
             if is_over {
-                break;
+                return Ok(());
             }
             std::thread::sleep(EVERY);
         }
-        Ok(())
-    })();
-    quietly(shown, &run.path)
+    }
+
+    fn print(&self, filter: &Filter, line: &str) -> io::Result<()> {
+        if !filter.wants(line) {
+            return Ok(());
+        }
+        let told = line.split_once(' ').map_or(line, |(_, told)| told);
+        writeln!(io::stdout().lock(), "{}", if self.timestamps { line } else { told })
+    }
 }
 
 pub(crate) fn kill(args: &Kill) -> anyhow::Result<ExitCode> {
@@ -172,13 +183,13 @@ pub(crate) fn kill(args: &Kill) -> anyhow::Result<ExitCode> {
 }
 
 fn show(text: &str) -> anyhow::Result<ExitCode> {
-    quietly(std::io::stdout().lock().write_all(text.as_bytes()), Path::new("standard output"))
+    quietly(io::stdout().lock().write_all(text.as_bytes()), Path::new("standard output"))
 }
 
 /// A reader that went away (`| head`) has seen enough.
-fn quietly(shown: std::io::Result<()>, what: &Path) -> anyhow::Result<ExitCode> {
+fn quietly(shown: io::Result<()>, what: &Path) -> anyhow::Result<ExitCode> {
     match shown {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         other => {
             other.with_context(|| format!("cannot show {}", what.display()))?;
             Ok(ExitCode::SUCCESS)

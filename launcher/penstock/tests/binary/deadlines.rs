@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use penstock_launcher::job::{Draft, Program};
 
-use crate::bed::Bed;
+use crate::bed::{Bed, Outcome};
 
 /// Listens as a member of the cluster does, until it is ended.
 const SERVE: &str = r#"exec python3 -c '
@@ -56,8 +56,7 @@ fn a_job_that_takes_too_long_is_ended() {
 }
 
 /// A coordinator whose program is `end` and leaves a thread behind that never ends, as TensorFlow's do.
-fn lingering(end: &str) -> crate::bed::Outcome {
-    let bed = Bed::new();
+fn lingering(bed: &Bed, end: &str) -> Outcome {
     let script = bed.path("task.py");
     let program = format!(
         r#"
@@ -85,11 +84,13 @@ threading.Thread(target=time.sleep, args=(1000,)).start()
 
 #[test]
 fn a_coordinator_that_lingers_is_ended_with_what_its_program_earned() {
-    let ended = lingering("print('done')");
+    let bed = Bed::new();
+    let ended = lingering(&bed, "print('done')");
     let served = ["worker:0 stopped, signal 15", "ps:0 stopped, signal 15"];
     ended.check("succeeded", 0, &["chief:0 succeeded, code 0", served[0], served[1]]);
     ended.assert_shown("chief:0's program ended");
     for failure in ["raise ValueError('of the script')", "sys.exit(3)"] {
-        lingering(failure).check("failed", 1, &["chief:0 failed, code 1", served[0], served[1]]);
+        let bed = Bed::new();
+        lingering(&bed, failure).check("failed", 1, &["chief:0 failed, code 1", served[0], served[1]]);
     }
 }

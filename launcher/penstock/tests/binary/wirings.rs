@@ -139,7 +139,7 @@ fn a_port_that_is_taken_is_a_sentence_before_anything_starts() {
     let [free, port] = free_ports();
     let _holder = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let ports = format!("--ports={free},{port}");
-    let expected = format!("port {port} of worker:1 is taken by binary-", port = port);
+    let expected = format!("port {port} of worker:1 is taken by binary-");
     check_refused(&bed, &["run", "--python", "/bin/sh", "-n", "2", &ports, "task.sh"], &expected);
     let process = format!("(process {})", std::process::id());
     let again = ["run", "--python", "/bin/sh", "-n", "2", &ports, "task.sh"];

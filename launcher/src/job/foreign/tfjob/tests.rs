@@ -122,8 +122,8 @@ fn what_cannot_be_read_is_refused_in_one_line() {
     );
     check(&format!("{MANIFEST}---\n{MANIFEST}"), "a second TFJob begins here");
     check(
-        &with("    Worker:", "    Worke:"),
-        "line 16: \"Worke\" is no replica type of a TFJob, did you mean Worker?",
+        &with("    Worker:", "    Workers:"),
+        "line 16: \"Workers\" is no replica type of a TFJob, did you mean Worker?",
     );
     check(&with("    Worker:", "    Chef:"), "did you mean Chief?");
     check(&with("replicas: 2", "replicas: two"), "line 17: replicas is \"two\", which is no whole number");
