@@ -44,11 +44,11 @@ mod tests {
         let known = ["numWorkers", "numPs", "name", "args", "evaluator"];
         let check = |word, expected| assert_eq!(nearest(word, known), expected, "{word}");
         check("numWorker", Some("numWorkers"));
-        check("num_wrokers", Some("numWorkers"));
+        check("num_workres", Some("numWorkers"));
         check("workers", Some("numWorkers"));
         check("numberOfWorkers", Some("numWorkers"));
-        check("evaulator", Some("evaluator"));
-        check("nane", Some("name"));
+        check("evaluatorr", Some("evaluator"));
+        check("nme", Some("name"));
         check("colour", None);
         check("x", None);
     }

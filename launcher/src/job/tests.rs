@@ -196,8 +196,8 @@ fn a_cluster_size_counts_all_members() {
 #[test]
 fn roles_and_commands_that_cannot_work_are_refused() {
     check(
-        "roles: {wroker: {replicas: 2}}\nscript: a.py",
-        "wroker is no role of TensorFlow's and has no command",
+        "roles: {workre: {replicas: 2}}\nscript: a.py",
+        "workre is no role of TensorFlow's and has no command",
     );
     assert!(resolve("roles: {data-worker: {replicas: 2}}\nscript: a.py", Draft::default()).is_ok());
     check("roles: {9: {}}\nscript: a.py", "line 1: \"9\" is no role's name");
