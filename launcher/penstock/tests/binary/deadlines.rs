@@ -61,7 +61,14 @@ fn lingering(bed: &Bed, end: &str) -> Outcome {
     let program = format!(
         r#"
 import json, os, subprocess, sys, threading, time
-if json.loads(os.environ["TF_CONFIG"])["task"]["type"] != "chief":
+role = json.loads(os.environ["TF_CONFIG"])["task"]["type"]
+run = os.environ["PENSTOCK_RUN_DIR"]
+if role == "worker" and os.environ["ATTEMPT_NUMBER"] == "0":
+    # It dies once the program has ended, and comes back: which is not the chief's beginning.
+    while not os.path.exists(run + "/shims/ended"):
+        time.sleep(0.01)
+    os.kill(os.getpid(), 9)
+if role != "chief":
     time.sleep(1000)
 # Its end is not the program's.
 subprocess.run([sys.executable, "-c", "pass"], check=True)
@@ -76,7 +83,8 @@ threading.Thread(target=time.sleep, args=(1000,)).start()
         chief: Some(true),
         num_ps: Some(1),
         num_workers: Some(1),
-        exit_timeout: Some(Duration::from_millis(100)),
+        exit_timeout: Some(Duration::from_secs(2)),
+        timeout: Some(Duration::from_secs(60)),
         ..bed.draft("")
     };
     bed.run(draft)

@@ -1,5 +1,7 @@
 //! What comes back after a death, and what ends with it.
 
+use std::time::Duration;
+
 use crate::bed::{Bed, GOOD_DAEMON};
 
 /// Says how often this task has been started, counted in a file.
@@ -77,4 +79,30 @@ fn a_worker_that_trains_alone_comes_back_to_its_own_sidecar() {
     let outcome = bed.run_with(draft, &daemon, &[]).unwrap();
     outcome.check("succeeded", 0, &["worker:0 succeeded, code 0"]);
     assert_eq!(bed.read("started.sidecar").lines().count(), 1);
+}
+
+#[test]
+fn an_evaluator_whose_pause_ends_while_the_gang_comes_back_comes_back_too() {
+    let bed = Bed::new();
+    // Sidecars take longer to go than the evaluator's second pause.
+    let slow = GOOD_DAEMON.replace("exit 0' TERM", "[ $1 = sidecar ] && sleep 2; exit 0' TERM");
+    let body = r#"
+if [ $role = evaluator ]; then
+    [ $attempt = 3 ] && { touch "$BED/evaluated"; exit 0; }
+    [ $attempt = 2 ] && touch "$BED/paused"
+    exit 1
+fi
+[ $attempt = 1 ] && [ $index = 0 ] && { until_file "$BED/paused"; kill -9 $$; }
+[ $attempt = 1 ] && exec sleep 1000
+until_file "$BED/evaluated""#;
+    let mut draft = bed.draft(&format!("{ATTEMPT}{body}"));
+    draft.evaluator = Some(true);
+    draft.timeout = Some(Duration::from_secs(60));
+    draft.add_input("train=data").unwrap();
+    let outcome = bed.run_with(draft, &slow, &[]).unwrap();
+    outcome.check(
+        "succeeded",
+        0,
+        &["worker:0 succeeded, code 0", "worker:1 succeeded, code 0", "evaluator:0 succeeded, code 0"],
+    );
 }

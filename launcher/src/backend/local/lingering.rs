@@ -17,7 +17,7 @@ use crate::topology::{Role, Strategy, TaskId};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(1);
-const CHIEF: TaskId = TaskId { role: Role::Chief, index: 0 };
+pub(super) const CHIEF: TaskId = TaskId { role: Role::Chief, index: 0 };
 
 /// Where a task's shim tells of the end of its program; nothing for tasks that are not asked.
 pub(super) fn end_file(run_dir: &Path, strategy: Strategy, task: TaskId) -> Option<PathBuf> {

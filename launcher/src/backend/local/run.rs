@@ -50,7 +50,7 @@ pub(super) struct Run<'a> {
     /// Since when the chief's program has ended, and how, while its process goes on.
     pub(super) lingers: Option<(Instant, Exit)>,
     /// What happened while daemons came up or went down, and is still to be taken in.
-    pub(super) deferred: VecDeque<Event>,
+    pub(super) deferred: VecDeque<Happening>,
     pub(super) watch: Watch,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
     async fn live(&mut self) -> Verdict {
         loop {
             self.record();
-            let event = match self.deferred.pop_front().map(Happening::Event) {
+            let event = match self.deferred.pop_front() {
                 Some(deferred) => Some(deferred),
                 None => self.next().await,
             };
@@ -294,16 +294,17 @@ impl<'a> Run<'a> {
                 Some(Happening::Event(Event::DaemonEnded(name, exit))) => {
                     // Those that were told to go are missed by nobody.
                     if !self.members.iter().any(|member| whom(member.kind) && member.process.name == name) {
-                        self.deferred.push_back(Event::DaemonEnded(name, exit));
+                        self.deferred.push_back(Happening::Event(Event::DaemonEnded(name, exit)));
                     }
                 }
                 Some(Happening::Event(event)) => {
                     if matches!(event, Event::Interrupted(_)) {
                         self.order(Order::Kill, &whom);
                     }
-                    self.deferred.push_back(event);
+                    self.deferred.push_back(Happening::Event(event));
                 }
-                Some(Happening::Due(_)) | None => {}
+                Some(due) => self.deferred.push_back(due),
+                None => {}
             }
         }
         self.alarms.clear(|alarm| alarm == Alarm::TimeUp);

@@ -6,6 +6,7 @@
 use tokio::time::Instant;
 
 use super::alarms::Alarm;
+use super::lingering::CHIEF;
 use super::ports::Ports;
 use super::process::{Process, Spec};
 use super::run::{Happening, Kind, Member, Run};
@@ -102,7 +103,9 @@ impl Run<'_> {
         self.restart(Kind::Task(id), self.task_spec(task))?;
         self.watch.started(id);
         self.await_readiness();
-        self.await_the_chiefs_end();
+        if id == CHIEF {
+            self.await_the_chiefs_end();
+        }
         Ok(())
     }
 
@@ -148,7 +151,6 @@ impl Run<'_> {
                 Some(Happening::Event(Event::Interrupted(signal))) => {
                     return Err(Verdict::Interrupted(signal));
                 }
-                Some(Happening::Event(other)) => self.deferred.push_back(other),
                 Some(Happening::Due(Alarm::TimeUp)) => {
                     let process = &self.members[waiting].process;
                     let allowed = human_duration(allowed.as_secs_f64());
@@ -158,7 +160,8 @@ impl Run<'_> {
                         process.log.display()
                     )));
                 }
-                Some(Happening::Due(_)) | None => {}
+                Some(other) => self.deferred.push_back(other),
+                None => {}
             }
         }
         self.alarms.clear(|alarm| alarm == Alarm::TimeUp);
