@@ -97,7 +97,7 @@ impl Which {
 }
 
 pub(crate) fn ps(args: &Ps) -> anyhow::Result<ExitCode> {
-    let mut all = runs::all(&args.dir)?;
+    let mut all = runs::all(&args.dir);
     all.retain(|run| !args.running || run.standing == Standing::Running);
     show(&runs::of_runs(&all))
 }

@@ -1,7 +1,7 @@
 //! Flags as people spell them.
 //!
 //! In: the command line. Out: the same with `--num_workers` and `--numWorkers` as `--num-workers`, and Horovod's `-np`.
-//! The promise: what stands behind the script is the script's, and stays as it is.
+//! The promise: what stands behind the script is the script's, whatever it is called, and stays as it is.
 
 use std::ffi::OsString;
 
@@ -20,10 +20,12 @@ pub(crate) fn ours(program: &Command, words: impl IntoIterator<Item = OsString>)
     let trails = command.get_positionals().any(Arg::is_trailing_var_arg_set);
     while let Some(word) = rest.next() {
         let Some(text) = word.to_str().filter(|text| text.len() > 1 && text.starts_with('-')) else {
-            words.push(word);
             if trails {
+                // Or a flag behind it that is spelt like ours would be taken for ours.
+                words.extend([OsString::from("--"), word]);
                 break;
             }
+            words.push(word);
             continue;
         };
         if text == "--" {
@@ -93,11 +95,17 @@ mod tests {
     fn our_flags_are_spelt_our_way_up_to_the_script() {
         check(
             "penstock run --num_workers 2 a.py --batch_size 3",
-            "penstock run --num-workers 2 a.py --batch_size 3",
+            "penstock run --num-workers 2 -- a.py --batch_size 3",
         );
-        check("penstock run --numPs=1 --chief a.py --a_b", "penstock run --num-ps=1 --chief a.py --a_b");
-        check("penstock run -np 2 -n 3 -n4 a.py -np 5", "penstock run --num-workers 2 -n 3 -n4 a.py -np 5");
-        check("penstock run --worker_num 2 --env A_B=c_d a", "penstock run --worker-num 2 --env A_B=c_d a");
+        check("penstock run --numPs=1 --chief a.py --a_b", "penstock run --num-ps=1 --chief -- a.py --a_b");
+        check(
+            "penstock run -np 2 -n 3 -n4 a.py -np 5",
+            "penstock run --num-workers 2 -n 3 -n4 -- a.py -np 5",
+        );
+        check(
+            "penstock run --worker_num 2 --env A_B=c_d a",
+            "penstock run --worker-num 2 --env A_B=c_d -- a",
+        );
         check(
             "penstock run --run_dir --a_b --file x_y -- --c_d",
             "penstock run --run-dir --a_b --file x_y -- --c_d",

@@ -59,28 +59,24 @@ pub enum FindError {
     NoRuns(PathBuf),
     #[error("no run is called {name:?}: there are {}", .there.join(", "))]
     NoSuch { name: String, there: Vec<String> },
-    #[error("cannot read {}", path.display())]
-    Read { path: PathBuf, source: io::Error },
 }
 
 /// All runs below a directory, those that began last first.
-pub fn all(directory: &Path) -> Result<Vec<Run>, FindError> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Ok(Vec::new()) };
-    let mut runs = Vec::new();
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path)) {
-        runs.push(Run::read(path)?);
-    }
+pub fn all(directory: &Path) -> Vec<Run> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path));
+    let mut runs: Vec<Run> = paths.map(Run::read).collect();
     runs.sort_by(|a: &Run, b: &Run| b.began().cmp(&a.began()));
-    Ok(runs)
+    runs
 }
 
 /// The run that is meant: by its directory, by the name of that below `directory`, by its job's name, the latest of
 /// these; without a name the latest that goes on, or else the latest of all.
 pub fn find(directory: &Path, name: Option<&str>) -> Result<Run, FindError> {
     if let Some(path) = name.map(Path::new).filter(|path| is_run(path)) {
-        return Run::read(path.to_owned());
+        return Ok(Run::read(path.to_owned()));
     }
-    let mut runs = all(directory)?;
+    let mut runs = all(directory);
     if runs.is_empty() {
         return Err(FindError::NoRuns(directory.to_owned()));
     }
@@ -102,18 +98,19 @@ fn is_run(path: &Path) -> bool {
 }
 
 impl Run {
-    fn read(path: PathBuf) -> Result<Self, FindError> {
-        let state = RunState::read(&path).map_err(|source| FindError::Read { path: path.clone(), source })?;
-        let summary = path.join("summary.json");
-        let standing = match std::fs::read(&summary) {
-            Ok(text) => {
-                let fail = |error: serde_json::Error| FindError::Read { path: summary, source: error.into() };
-                Standing::Ended(serde_json::from_slice(&text).map_err(fail)?)
-            }
-            Err(_) if state.as_ref().is_some_and(|state| state.launcher.is_alive()) => Standing::Running,
-            Err(_) => Standing::Lost,
+    /// A run whose files cannot be read is a lost one, and no reason to show none.
+    fn read(path: PathBuf) -> Self {
+        let state = RunState::read(&path).ok().flatten();
+        // Asked before the summary is looked for, which a launcher writes before it ends.
+        let is_alive = state.as_ref().is_some_and(|state| state.launcher.is_alive());
+        let summary = std::fs::read(path.join("summary.json")).ok();
+        let ending = summary.and_then(|text| serde_json::from_slice(&text).ok());
+        let standing = match ending {
+            Some(ending) => Standing::Ended(ending),
+            None if is_alive => Standing::Running,
+            None => Standing::Lost,
         };
-        Ok(Self { path, state, standing })
+        Self { path, state, standing }
     }
 
     /// Of its directory.
@@ -192,8 +189,11 @@ mod tests {
             r#"{"state": "failed", "outcome": "failed", "exit_code": 3}"#,
         )
         .unwrap();
-        let names: Vec<_> = all(runs).unwrap().iter().map(Run::name).collect();
-        assert_eq!(names, ["c-3", "b-2", "a-1"]);
+        let broken = runs.join("0");
+        std::fs::create_dir_all(broken.join("logs")).unwrap();
+        std::fs::write(broken.join("state.json"), "{").unwrap();
+        let names: Vec<_> = all(runs).iter().map(Run::name).collect();
+        assert_eq!(names, ["c-3", "b-2", "a-1", "0"]);
         let found = |name| find(runs, name).map(|run| (run.name(), run.standing));
         assert_eq!(found(None).unwrap(), ("a-1".into(), Standing::Running));
         assert_eq!(found(Some("b-2")).unwrap(), ("b-2".into(), Standing::Lost));
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(found(Some(ended.to_str().unwrap())).unwrap().0, "c-3");
         assert_eq!(
             found(Some("d")).unwrap_err().to_string(),
-            "no run is called \"d\": there are c-3, b-2, a-1"
+            "no run is called \"d\": there are c-3, b-2, a-1, 0"
         );
     }
 }

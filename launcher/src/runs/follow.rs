@@ -22,7 +22,7 @@ pub struct Follow {
     path: PathBuf,
     reader: Option<BufReader<File>>,
     /// The begin of a line whose end is not written yet.
-    pending: String,
+    pending: Vec<u8>,
 }
 
 impl Filter {
@@ -40,7 +40,7 @@ impl Filter {
 
 impl Follow {
     pub fn new(run: &Path) -> Self {
-        Self { path: run.join(JOURNAL), reader: None, pending: String::new() }
+        Self { path: run.join(JOURNAL), reader: None, pending: Vec::new() }
     }
 
     /// All lines that are there and have not been given out; the file before a new one is read to its end first.
@@ -56,13 +56,10 @@ impl Follow {
             let Some(reader) = &mut self.reader else { return Ok(()) };
             // Asked before the end is reached: what is written to the old file comes before the new one is there.
             let is_current = is_same(reader.get_ref(), &self.path);
-            let mut bytes = Vec::new();
-            while reader.read_until(b'\n', &mut bytes)? > 0 {
-                self.pending.push_str(&String::from_utf8_lossy(&bytes));
-                bytes.clear();
-                if self.pending.ends_with('\n') {
-                    each(self.pending.trim_end_matches('\n'))?;
-                    self.pending.clear();
+            while reader.read_until(b'\n', &mut self.pending)? > 0 {
+                if self.pending.last() == Some(&b'\n') {
+                    let line = std::mem::take(&mut self.pending);
+                    each(String::from_utf8_lossy(&line).trim_end_matches('\n'))?;
                 }
             }
             if is_current {

@@ -39,10 +39,10 @@ fn what_cannot_work_is_one_line() {
 fn the_exit_code_is_the_first_failures() {
     let bed = Bed::new();
     bed.script("task.sh", "echo \"$@\"; exit 43");
-    let output = penstock(&bed, &["run", "--python", "/bin/sh", "task.sh", "--epochs", "3", "-n", "7"]);
+    let output = penstock(&bed, &["run", "--python", "/bin/sh", "task.sh", "--name", "3", "-n", "7"]);
     assert_eq!(output.status.code(), Some(43));
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("worker:0 | --epochs 3 -n 7"), "{shown}");
+    assert!(shown.contains("worker:0 | --name 3 -n 7"), "{shown}");
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(error, "error: job task failed: worker:0 exited with code 43\n");
     assert!(bed.path("penstock-runs").read_dir().unwrap().count() == 1);

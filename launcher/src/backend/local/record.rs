@@ -89,9 +89,7 @@ impl Run<'_> {
                 self.say(&format!("killing {left}"));
             }
             Step::RestartGang(task) => {
-                self.setup
-                    .terminal
-                    .say(&format!("starting all again on their addresses{}", self.chance(task, None)));
+                self.say(&format!("starting all again on their addresses{}", self.chance(task, None)));
             }
             Step::AwaitEvaluator => self.say(&format!(
                 "the training is done; the evaluator has {} more (--evaluator-grace)",

@@ -291,11 +291,9 @@ impl<'a> Run<'a> {
         while self.members.iter().any(|member| whom(member.kind) && member.process.is_running()) {
             match self.next().await {
                 Some(Happening::Due(Alarm::TimeUp)) => self.order(Order::Kill, &whom),
-                Some(Happening::Event(Event::DaemonEnded(name, exit))) => {
-                    // Those that were told to go are missed by nobody.
-                    if !self.members.iter().any(|member| whom(member.kind) && member.process.name == name) {
-                        self.deferred.push_back(Happening::Event(Event::DaemonEnded(name, exit)));
-                    }
+                // Those that were told to go are missed by nobody.
+                Some(Happening::Event(Event::DaemonEnded(name, _)))
+                    if self.members.iter().any(|member| whom(member.kind) && member.process.name == name) => {
                 }
                 Some(Happening::Event(event)) => {
                     if matches!(event, Event::Interrupted(_)) {

@@ -115,6 +115,13 @@ impl Run<'_> {
         let topology = self.topology;
         let beside_member = |kind| matches!(kind, Kind::Sidecar(task) if task.role.in_cluster());
         self.take_down(beside_member).await;
+        // Whatever may end the job is looked at first: members that wait are none to be ended.
+        let ends = |happening: &Happening| {
+            matches!(happening, Happening::Event(Event::Interrupted(_) | Event::DaemonEnded(..)))
+        };
+        if self.deferred.iter().any(ends) {
+            return Ok(());
+        }
         let fed: Vec<_> =
             self.members.iter().map(|member| member.kind).filter(|kind| beside_member(*kind)).collect();
         for kind in &fed {
