@@ -135,9 +135,9 @@ impl Watch {
         *self.restarts.entry(task).or_default() += 1;
     }
 
-    /// Before the next start of a task that comes back alone, or of the gang.
-    pub fn pause(&self, task: Option<TaskId>) -> Duration {
-        self.chances.pause(task)
+    /// Before the next start of this task, or of its gang.
+    pub fn pause(&self, task: TaskId) -> Duration {
+        self.chances.pause(self.whom(task))
     }
 
     /// Starts of this task, or of its gang, that have used the budget.

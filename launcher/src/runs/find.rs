@@ -49,7 +49,6 @@ pub struct EndedTask {
     pub exit_code: Option<i32>,
     #[serde(default)]
     pub restarts: u32,
-    pub log: PathBuf,
 }
 
 /// No run is meant by what was said.

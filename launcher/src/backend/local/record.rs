@@ -75,7 +75,7 @@ impl Run<'_> {
                 self.say(&format!(
                     "{task} {}; starting it again on its address{}",
                     self.end_of(task),
-                    self.chance(task, Some(task))
+                    self.chance(task)
                 ));
             }
             Step::StopGang(task) => self.say(&format!(
@@ -89,7 +89,7 @@ impl Run<'_> {
                 self.say(&format!("killing {left}"));
             }
             Step::RestartGang(task) => {
-                self.say(&format!("starting all again on their addresses{}", self.chance(task, None)));
+                self.say(&format!("starting all again on their addresses{}", self.chance(task)));
             }
             Step::AwaitEvaluator => self.say(&format!(
                 "the training is done; the evaluator has {} more (--evaluator-grace)",
@@ -109,8 +109,8 @@ impl Run<'_> {
     }
 
     /// ` in 2 s, 3 of 3 times`
-    fn chance(&self, task: TaskId, paused: Option<TaskId>) -> String {
-        let pause = self.watch.pause(paused);
+    fn chance(&self, task: TaskId) -> String {
+        let pause = self.watch.pause(task);
         let when = if pause.is_zero() {
             String::new()
         } else {

@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
         let now = Instant::now();
         match step {
             Step::Continue => {}
-            Step::Restart(task) => self.alarms.set(Alarm::Start(task), now + self.watch.pause(Some(task))),
+            Step::Restart(task) => self.alarms.set(Alarm::Start(task), now + self.watch.pause(task)),
             Step::StopGang(_) => {
                 self.order(Order::Terminate, is_member);
                 self.alarms.clear(|alarm| {
@@ -202,9 +202,9 @@ impl<'a> Run<'a> {
                 self.alarms.set(Alarm::TimeUp, now + self.job.grace.after_failure);
             }
             Step::KillGang => self.order(Order::Kill, is_member),
-            Step::RestartGang(_) => {
+            Step::RestartGang(task) => {
                 self.alarms.clear(|alarm| alarm == Alarm::TimeUp);
-                self.alarms.set(Alarm::StartGang, now + self.watch.pause(None));
+                self.alarms.set(Alarm::StartGang, now + self.watch.pause(task));
             }
             Step::AwaitEvaluator => {
                 let topology = self.topology;
